@@ -5,6 +5,7 @@ split between processes, by rows, and their results are gathered. So sampling, c
 and metrics are computed alike everywhere, and the number of processes changes nothing but rounding.
 """
 
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -124,6 +125,12 @@ def first_works(function: Callable[[], T]) -> T:
         raise RuntimeError(f"the first process failed:\n{told}")
     result: T = value
     return result
+
+
+def note(text: str) -> None:
+    """Say something that the user should know, once, however many processes there are."""
+    if rank() == 0:
+        print(f"note: {text}", file=sys.stderr)
 
 
 def any_of(flag: bool) -> bool:

@@ -1,9 +1,8 @@
-"""Agents of a finished run: they answer any prompt, alone or in their roles; merged and uploaded.
+"""Agents of a finished run: they answer any prompt, alone or in their roles, and can be merged.
 
 May import: algorithms, evaluation and everything below.
 """
 
-import json
 import re
 import shutil
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from huggingface_hub import HfApi
 
 from cory.algorithms.maft import BASE, MaftDebates
 from cory.algorithms.maporl import TrainedDebates
@@ -44,12 +42,13 @@ from cory.models.precision import set_float32_products, store_as_products
 from cory.models.team import Team
 from cory.rollout.interactions import Interaction, Roles, pioneer_observer, single_turn
 from cory.rollout.speak import speak_with
-from cory.runs.export import VALUE_HEAD, is_hub_name, start_from, with_card
+from cory.runs.export import VALUE_HEAD, start_from, with_card
 from cory.runs.run_dir import AGENTS
 from cory.runs.settings import read_settings
 from cory.runs.stop import StopRequest
 from cory.seeding import Streams, place_stream
 from cory.tasks import Form
+from cory.tasks.forms import NoAnswers
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -64,17 +63,11 @@ class Said:
     text: str
 
 
-class BareForm:
+class BareForm(NoAnswers):
     """Prompts of a task without questions, as word games: a text is its own prompt."""
 
     def prompt_of(self, text: str) -> Prompt:
         return Prompt(id="asked", text=text)
-
-    def read(self, response: str) -> None:
-        """None: there is no answer to read."""
-
-    def is_right(self, response: str, answer: str) -> bool:
-        return False
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         return query
@@ -327,7 +320,9 @@ def merge(run_dir: Path, agent: Path, out: Path, precision: str | None = None) -
         load_tokenizer(model.path, "model.path").save_pretrained(part)
         if (agent / VALUE_HEAD).exists():
             shutil.copy(agent / VALUE_HEAD, part / VALUE_HEAD)
-        with_card(part, merged_card(config, model, agent.name, precision))
+        title = f"# {agent.name} of {config.experiment}, seed {config.seed}, merged"
+        text = f"Trained by cory (`algorithm={config.algorithm.name}`) from {model.name}."
+        with_card(part, f"{title}\n\n{text}\n")
         part.rename(out)
     except OSError as error:
         raise ConfigError(f"{out} cannot be written: {error.strerror or error}") from error
@@ -355,43 +350,3 @@ def base_in_float32(model: ModelConfig) -> Any:
     cpu = torch.device("cpu")
     base = load_language_model(model.path, "model.path", True, dtype, quantisation, cpu)
     return (base.dequantize() if packed else base).float()
-
-
-def merged_card(config: Config, model: ModelConfig, agent: str, precision: str) -> str:
-    """The README.md of a merged agent."""
-    base = f"base_model: {model.path}\n" if is_hub_name(model.path) else ""
-    return f"""---
-{base}library_name: transformers
-tags: [cory, reinforcement-learning]
----
-
-# {agent} of {config.experiment}, seed {config.seed}, merged
-
-A LoRA adapter that cory trained with `algorithm={config.algorithm.name}`, added to the weights of
-its base ({model.name}) and rounded to {precision}.
-"""
-
-
-def push(folder: Path, name: str, public: bool) -> str:
-    """Upload an agent's folder as a repository of the Hugging Face hub; returns its address.
-
-    The token is the hub client's: HF_TOKEN, or that of `hf auth login`. ConfigError, in one line,
-    for what the hub refuses, and for an adapter whose base lies on this machine alone.
-    """
-    if is_adapter(folder):
-        base = json.loads((folder / DESCRIPTION).read_text())["base_model_name_or_path"]
-        require(
-            is_hub_name(base),
-            f"--push-to-hub: {folder} is an adapter on {base}, which others do not have; add "
-            f"--merge",
-        )
-    try:
-        api = HfApi()
-        address = api.create_repo(name, private=not public, exist_ok=True)
-        api.upload_folder(
-            repo_id=address.repo_id, folder_path=folder, commit_message="Agent trained by cory"
-        )
-    except Exception as error:  # each layer of the hub's client and its network raises its own
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"--push-to-hub={name}: {reason or repr(error)}"[:400]) from None
-    return str(address)

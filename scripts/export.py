@@ -1,12 +1,10 @@
-"""Merge the adapters of a finished run into their base, and upload agents to the Hugging Face hub.
+"""Merge the adapters of a finished run into their base.
 
-    python scripts/export.py RUN_DIR --merge                      to RUN_DIR/merged/<agent>
-    python scripts/export.py RUN_DIR --merge --agent agent_1 --precision fp32
-    HF_TOKEN=... python scripts/export.py RUN_DIR --push-to-hub NAME [--merge] [--public]
+    python scripts/export.py RUN_DIR                              to RUN_DIR/merged/<agent>
+    python scripts/export.py RUN_DIR --agent agent_1 --precision fp32
 
 RUN_DIR is a run, or its agents at another time (RUN_DIR/best, RUN_DIR/iterations/2). A merged
-folder is a normal model of transformers. NAME is user/model; of several agents each is uploaded as
-NAME-<agent>. Repositories are private without --public.
+folder is a normal model of transformers, which `hf upload NAME FOLDER` uploads.
 """
 
 import argparse
@@ -20,8 +18,8 @@ import transformers
 # else DeepSpeed guesses while it is imported, and says so
 os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
 
-from cory.config import ConfigError, require
-from cory.inference import agent_folders, is_adapter, merge, push
+from cory.config import ConfigError
+from cory.inference import agent_folders, merge
 
 MERGED = "merged"  # folder of the run directory
 
@@ -33,28 +31,16 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("run", type=Path, metavar="RUN_DIR")
     parser.add_argument("--agent", action="append", metavar="NAME", help="only this one; again: ..")
-    parser.add_argument("--merge", action="store_true", help="add adapters to their base's weights")
     parser.add_argument("--precision", help="of merged weights: fp32, bf16, fp16; else the run's")
-    parser.add_argument("--push-to-hub", metavar="NAME", help="upload as user/model")
-    parser.add_argument("--public", action="store_true", help="what is uploaded is for everybody")
     return parser.parse_args()
 
 
 def export(args: argparse.Namespace) -> None:
-    """Merge, upload, or both."""
-    require(args.merge or args.push_to_hub is not None, "nothing to do: --merge or --push-to-hub")
-    require(args.precision is None or args.merge, "--precision needs --merge")
-    require(not args.public or args.push_to_hub is not None, "--public needs --push-to-hub")
-    folders = agent_folders(args.run, args.agent)
-    for agent in folders:
-        folder = agent
-        if args.merge and (is_adapter(agent) or args.push_to_hub is None):
-            folder = args.run / MERGED / agent.name
-            merge(args.run, agent, folder, args.precision)
-            print(f"{folder}: {agent.name} merged")
-        if args.push_to_hub is not None:
-            name = args.push_to_hub if len(folders) == 1 else f"{args.push_to_hub}-{agent.name}"
-            print(f"{push(folder, name, args.public)}: {agent.name} uploaded")
+    """Merge every agent, or those that are named."""
+    for agent in agent_folders(args.run, args.agent):
+        folder = args.run / MERGED / agent.name
+        merge(args.run, agent, folder, args.precision)
+        print(f"{folder}: {agent.name} merged")
 
 
 def main() -> int:

@@ -22,7 +22,7 @@ from tokenizers import Regex, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from cory.functional.masking import pad_left, pad_right
-from cory.tasks.answers.answers import is_right
+from cory.tasks.answers.answers import final_number
 from cory.tasks.problems import Problem, draw_distinct, draw_problem
 
 BATCH = 64
@@ -222,7 +222,9 @@ def make(name: str, steps: int, work: Path) -> None:
 
 def accuracy(problems: list[Problem], texts: list[str]) -> float:
     """Share of the texts with the problem's answer, to three digits."""
-    right = [is_right(t, p.answer) for p, t in zip(problems, texts, strict=True)]
+    right = [
+        final_number(t) == final_number(p.answer) for p, t in zip(problems, texts, strict=True)
+    ]
     return round(sum(right) / len(right), 3)
 
 

@@ -30,7 +30,6 @@ from cory.rollout.interactions import Interaction, Speak
 from cory.rollout.maft_prompts import Identified, SumUp, Told
 from cory.rollout.opponents import REPLIES
 from cory.tasks import Form, Task
-from cory.tasks.data.subset import refuse_shared
 from cory.tasks.judged import judged
 from cory.trainers.supervised import FinetunePlan, SupervisedTrainer
 
@@ -54,8 +53,6 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         interact = remote = EndpointDebate(endpoint, evaluated)
         actors |= {name: EndpointActor(name, remote) for name in (*config.names(), BASE)}
     prompts = parts.task.held_out(parts.config.evaluation.prompts, parts.config.evaluation.split)
-    if config.iterations > 0:
-        refuse_shared(parts.task.held_out(None, "train"), prompts)
     questions = [prompt.text for prompt in prompts]
     diversity = Diversity(config.diversity, parts.team.device, questions)
     evaluator: Evaluator = TeamEvaluator(

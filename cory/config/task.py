@@ -73,7 +73,6 @@ class PickConfig(TaskFacts):
     pick_train: Count | None  # training problems; None: all, but those picked for the test
     pick_test: Count | None  # test problems; None: all
     pick_seed: Number
-    contradictions: Literal["refused", "allowed"]  # one question with answers that differ
 
     @property
     def has_answers(self) -> bool:

@@ -5,7 +5,7 @@ import inspect
 import math
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +19,6 @@ from cory.tasks import Task
 Row = tuple[Prompt, Turn]
 # TRL gives `prompts`, `completions` and `completion_ids` in place of these columns
 NOT_COLUMNS = ("prompt", "completion", "completion_ids", "prompts", "completions")
-STANDARD = {  # keywords that do not depend on the data
-    *("prompts", "completions", "completion_ids", "trainer_state"),
-    *("log_extra", "log_metric", "role", "agent", "round"),
-}
 
 
 @dataclass
@@ -42,7 +38,6 @@ class Called:
     scores: list[float | None] = field(default_factory=list)
     columns: dict[str, list[Any]] = field(default_factory=dict)  # of `log_extra`
     numbers: dict[str, list[float]] = field(default_factory=dict)  # of `log_metric`
-    refusal: str | None = None
 
 
 class PythonReward:
@@ -65,7 +60,10 @@ class PythonReward:
         # one for all calls, as in TRL: a client or a lock of an asynchronous function belongs to it
         self.loop = asyncio.new_event_loop()
         weakref.finalize(self, self.loop.close)
-        self.accepted, self.takes_all = _accepted(self.function)
+        try:
+            self.signature = inspect.signature(self.function)
+        except (TypeError, ValueError):  # some functions of C have none
+            self.signature = inspect.signature(lambda **anything: anything)
         self._require_known(task)
 
     @staticmethod
@@ -75,19 +73,19 @@ class PythonReward:
 
     def _require_known(self, task: Task) -> None:
         """ConfigError where the function cannot do without an argument that nothing gives it."""
-        needed = [n for n, given in self.accepted.items() if not given and n not in STANDARD]
-        if not needed:
-            return
-        prompts = task.held_out(1, "test")
         turn = Turn("", "", 0, "", "", [], [])
-        known = self._arguments([(prompt, turn) for prompt in prompts], Called())
-        lacking = [name for name in needed if name not in known]
-        columns = ", ".join(name for name in known if name not in STANDARD) or "none"
-        require(
-            not lacking,
-            f"{self.said}: it needs {', '.join(lacking)}, which neither cory nor a "
-            f"column of the data gives it (columns: {columns})",
-        )
+        given = self._arguments([(prompt, turn) for prompt in task.held_out(1, "test")], Called())
+        try:
+            self.signature.bind(**self._accepted(given))
+        except TypeError as error:
+            raise ConfigError(f"{self.said}: {error}; given are {', '.join(given)}") from None
+
+    def _accepted(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Of what is given, the keywords that the function takes."""
+        parameters = self.signature.parameters
+        if any(one.kind == one.VAR_KEYWORD for one in parameters.values()):
+            return given
+        return {name: value for name, value in given.items() if name in parameters}
 
     def begin(self, run: RunFacts) -> None:
         """As `RunReward`."""
@@ -120,8 +118,6 @@ class PythonReward:
         began = time.perf_counter()
         called = distributed.first_works(lambda: self._call(rows))
         self.seconds.append(time.perf_counter() - began)
-        if called.refusal is not None:
-            raise ConfigError(called.refusal)
         for name, numbers in called.numbers.items():
             self.numbers.setdefault(name, []).extend(numbers)
         for number, (_, turn) in enumerate(rows):
@@ -131,25 +127,20 @@ class PythonReward:
             }
 
     def _call(self, rows: Sequence[Row]) -> Called:
-        """Call the function; what it raises becomes the refusal."""
+        """Call the function; ConfigError as in `score`."""
         called = Called()
-        given = self._arguments(rows, called)
-        accepted = given if self.takes_all else {k: given[k] for k in given if k in self.accepted}
+        given = self._accepted(self._arguments(rows, called))
         try:
-            returned = self.function(**accepted)
+            returned = self.function(**given)
             if inspect.isawaitable(returned):
                 returned = self.loop.run_until_complete(_awaited(returned))
-            if _is_listed(returned):
+            if isinstance(returned, Iterable) and not isinstance(returned, str | bytes | dict):
                 returned = list(returned)  # of a generator, the function's body runs only now
         except RAISED as error:  # whatever a user's function raises
-            called.refusal = f"{self.said}: {told(error, self.found.file)}"
-            return called
-        try:
-            called.scores = self._checked(returned, rows)
-            for name, values in called.columns.items():
-                self._require_length(f"log_extra('{name}', ...) got", values, len(rows))
-        except ConfigError as error:
-            called.refusal = str(error)
+            raise ConfigError(f"{self.said}: {told(error, self.found.file)}") from error
+        called.scores = self._checked(returned, rows)
+        for name, values in called.columns.items():
+            self._require_length(f"log_extra('{name}', ...) got", values, len(rows))
         return called
 
     def _arguments(self, rows: Sequence[Row], called: Called) -> dict[str, Any]:
@@ -167,8 +158,16 @@ class PythonReward:
             if name not in NOT_COLUMNS:
                 given[name] = [prompt.columns.get(name) for prompt in prompts]
         return given | {
-            "prompts": [_asked(prompt) for prompt in prompts],
-            "completions": [_completion(prompt, turn) for prompt, turn in rows],
+            "prompts": [
+                prompt.text if prompt.messages is None else [dict(one) for one in prompt.messages]
+                for prompt in prompts
+            ],
+            "completions": [
+                turn.response
+                if prompt.messages is None
+                else [{"role": "assistant", "content": turn.response}]
+                for prompt, turn in rows
+            ],
             "completion_ids": [self._ids(turn) for turn in turns],
             "trainer_state": self.state,
             "log_extra": lambda column, values: called.columns.update(
@@ -191,23 +190,17 @@ class PythonReward:
 
     def _checked(self, returned: Any, rows: Sequence[Row]) -> list[float | None]:
         """The scores in what the function returned."""
-        rule = "it must return a list with a number for each completion"
+        rule = "it must return a list with a finite number for each completion"
         require(isinstance(returned, list), f"{self.said}: {rule}, got {_shown(returned)}")
         self._require_length(f"{rule}; got", returned, len(rows))
-        scores: list[float | None] = []
-        for number, value in enumerate(returned):
-            score = None if value is None else as_number(value)
+        scores = [None if value is None else as_number(value) for value in returned]
+        for number, (value, score) in enumerate(zip(returned, scores, strict=True)):
             where = f"for completion {number} of {len(rows)}, {_shown(rows[number][1].response)}"
             require(
-                value is None or score is not None,
-                f"{self.said}: {rule}, finite; it returned {_shown(value)} {where}",
+                score is not None or (value is None and self.partial),
+                f"{self.said}: {rule}; it returned {_shown(value)} {where} (None is for parts of "
+                f"reward=sum alone)",
             )
-            require(
-                value is not None or self.partial,
-                f"{self.said}: it returned None {where}: a function that does not apply to every "
-                f"completion must be a part of reward=sum, beside one that does",
-            )
-            scores.append(score)
         return scores
 
     def _require_length(self, what: str, values: Sequence[Any], rows: int) -> None:
@@ -216,51 +209,14 @@ class PythonReward:
         )
 
 
-def _is_listed(returned: Any) -> bool:
-    """Whether a function returned something with a value for each completion."""
-    if isinstance(returned, str | bytes | dict) or getattr(returned, "ndim", 1) == 0:
-        return False  # an array or a tensor without dimensions is one number
-    return hasattr(returned, "__iter__")
-
-
-def _accepted(function: Callable[..., Any]) -> tuple[dict[str, bool], bool]:
-    """The keywords that a function takes, each with whether it has a default; and whether any."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some functions of C have none
-        return {}, True
-    named = {
-        p.name: p.default is not p.empty
-        for p in parameters
-        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-    }
-    return named, any(p.kind == p.VAR_KEYWORD for p in parameters)
-
-
 async def _awaited(returned: Any) -> Any:
     return await returned
 
 
-def _asked(prompt: Prompt) -> str | list[dict[str, str]]:
-    """A prompt as TRL gives it: a text, or the messages of a chat."""
-    if prompt.messages is None:
-        return prompt.text
-    return [dict(message) for message in prompt.messages]
-
-
-def _completion(prompt: Prompt, turn: Turn) -> str | list[dict[str, str]]:
-    """A response in the same form as its prompt."""
-    if prompt.messages is None:
-        return turn.response
-    return [{"role": "assistant", "content": turn.response}]
-
-
 def as_number(value: Any) -> float | None:
     """A finite number of Python, numpy or torch as a float; None where it is none."""
-    if isinstance(value, str | bytes):
-        return None
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, str | bytes) else float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         return None
     return number if math.isfinite(number) else None

@@ -1,8 +1,6 @@
 """Several rewards, weighted and added (`reward=sum`)."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -31,6 +29,9 @@ class WeightedSum:
             if isinstance(part, PythonReward):
                 part.partial = True
             self.parts[name] = part
+        self.followers = {
+            name: part for name, part in self.parts.items() if isinstance(part, RunReward)
+        }
 
     @staticmethod
     def prepare(config: SumConfig) -> None:
@@ -41,27 +42,21 @@ class WeightedSum:
                 with of_part(name, settings):
                     build.prepare(settings)
 
-    def _followers(self) -> Iterator[tuple[str, RunReward]]:
-        """The parts that follow the run, by name."""
-        for name, part in self.parts.items():
-            if isinstance(part, RunReward):
-                yield name, part
-
     def begin(self, run: RunFacts) -> None:
         """As `RunReward`."""
-        for name, part in self._followers():
-            with self._named(name):
+        for name, part in self.followers.items():
+            with of_part(name, self.config.parts[name]):
                 part.begin(replace(run, part=name))
 
     def at(self, done: int) -> None:
         """As `RunReward`."""
-        for _, part in self._followers():
+        for part in self.followers.values():
             part.at(done)
 
     def metrics(self) -> Metrics:
         """The parts' own metrics, each under the name of its part, and seconds of its calls."""
         logged: Metrics = {}
-        for name, part in self._followers():
+        for name, part in self.followers.items():
             for key, value in part.metrics().items():
                 family, _, rest = key.partition("/")
                 if family != "time":  # the time of a part is that of all its work, below
@@ -71,12 +66,6 @@ class WeightedSum:
                 logged[f"time/reward_{name}_s"] = sum(seconds) / len(seconds)
         self.seconds = {name: [] for name in self.seconds}
         return logged
-
-    @contextmanager
-    def _named(self, name: str) -> Iterator[None]:
-        """Refusals of a part name its settings as those of the part."""
-        with of_part(name, self.config.parts[name]):
-            yield
 
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.parts`, and `turn.score` with their sum, unless a turn is absent.
@@ -88,7 +77,7 @@ class WeightedSum:
             for turn in turns:
                 turn.score = None
             began = time.perf_counter()
-            with self._named(name):
+            with of_part(name, self.config.parts[name]):
                 part.score(episodes)
             self.seconds[name].append(time.perf_counter() - began)
             for turn in turns:

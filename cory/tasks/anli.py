@@ -1,6 +1,6 @@
 """ANLI: whether a hypothesis follows from a premise (Nie et al., 2020)."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from cory.episode import Prompt
 from cory.tasks.answers.labels import LABELS, final_label
 from cory.tasks.data.prompt_set import PromptSet
 from cory.tasks.data.tables import part_rows, row_texts
+from cory.tasks.forms import AnswerForm
 
 # values of the label column: the numbers of the hub's data set, also as texts, or names
 LABEL_OF: dict[object, str] = {
@@ -17,11 +18,13 @@ LABEL_OF: dict[object, str] = {
 }
 
 
-class AnliForm:
+class AnliForm(AnswerForm):
     """Asks for the relation of a premise and a hypothesis; the answer is one of three labels."""
 
+    config: AnliConfig
+
     def __init__(self, config: AnliConfig) -> None:
-        self.config = config
+        super().__init__(config, final_label)
 
     def prompt_of(self, text: str) -> Prompt:
         """A prompt without an answer; the last line of `text` is the hypothesis."""
@@ -31,18 +34,6 @@ class AnliForm:
             f"task=anli: a probe is a premise, a line break and a hypothesis; got '{text[:40]}'",
         )
         return Prompt(id="probe", text=self._text(premise, hypothesis))
-
-    def observer_context(self, query: str, answers: Sequence[str]) -> str:
-        """The message `query` with the answers of other agents."""
-        return self.config.with_answers(query, answers)
-
-    def read(self, response: str) -> str | None:
-        """The label that the response names as its answer."""
-        return final_label(response)
-
-    def is_right(self, response: str, answer: str) -> bool:
-        """Whether the response names the label `answer`."""
-        return final_label(response) == answer
 
     def _text(self, premise: str, hypothesis: str) -> str:
         return self.config.prompt_template.format(
@@ -60,11 +51,7 @@ class AnliTask(AnliForm, PromptSet):
         PromptSet.__init__(self, config, self._prompts, tokenizer, stream)
 
     def _prompts(self, part: str) -> list[Prompt]:
-        columns = {
-            "task.premise_column": self.config.premise_column,
-            "task.hypothesis_column": self.config.hypothesis_column,
-            "task.label_column": self.config.label_column,
-        }
+        columns = ("premise_column", "hypothesis_column", "label_column")
         rows = enumerate(part_rows(self.config, part, columns))
         return [self._prompt(f"{part}-{row}", *values) for row, values in rows]
 

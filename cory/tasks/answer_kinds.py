@@ -21,11 +21,6 @@ class AnswerKind:
     gold: Callable[[object], str | None]
     wanted: str  # what a value in the data must be, for refusals
 
-    def is_right(self, response: str, answer: str) -> bool:
-        """Whether the response gives this answer; an unreadable one is wrong."""
-        given = self.read(response)
-        return given is not None and given == self.read(answer)
-
 
 def answer_kind(name: str, seconds: int) -> AnswerKind:
     """The kind of this name, a choice of task.answers.
@@ -41,6 +36,7 @@ def answer_kind(name: str, seconds: int) -> AnswerKind:
 
         def read(response: str) -> Answer | None:
             formula = last_box(response)
+            # of dots alone, which a prompt may show, nothing is left
             return Answer(formula, compared) if formula and plain_formula(formula) else None
 
         return AnswerKind(read, formula_in_data, "a formula, alone or in a closed \\boxed{...}")

@@ -30,16 +30,19 @@ from cory.games.words import (
     playable,
     without_forms_of,
 )
-from cory.tasks.data.epochs import EpochSampler, hash_of
+from cory.tasks.data.epochs import EpochSampler, at_most, hash_of
 from cory.tasks.data.reviews import package_reviews
-from cory.tasks.data.shrink import at_most
+from cory.tasks.forms import NoAnswers
 
 # the reviews that words are counted in; other tasks have no prompts from them
 REVIEWS = "lm"
 
 
-class GameTask:
-    """Target words, the rules and prompts of their game, and scripted players."""
+class GameTask(NoAnswers):
+    """Target words, the rules and prompts of their game, and scripted players.
+
+    An utterance on its own gives no answer: games have results.
+    """
 
     def __init__(self, config: GameConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         self.config = config
@@ -80,13 +83,6 @@ class GameTask:
             "scripted": {knows: Hinter(self._script), other: Guesser(self._script)},
             "random": {knows: RandomHinter(self._script), other: RandomGuesser(self._script)},
         }
-
-    def read(self, response: str) -> None:
-        """None: an utterance on its own gives no answer."""
-
-    def is_right(self, response: str, answer: str) -> bool:
-        """False: an utterance on its own is not right or wrong; games have results."""
-        return False
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """Raises ConfigError: games have prompts of their own, not observers."""

@@ -7,16 +7,16 @@ import numpy as np
 
 from cory.config import ImdbConfig, require
 from cory.episode import Prompt
-from cory.tasks.data.epochs import EpochSampler, hash_of
+from cory.tasks.data.epochs import EpochSampler, at_most, hash_of
 from cory.tasks.data.reviews import clean, package_reviews
-from cory.tasks.data.shrink import at_most
-from cory.tasks.data.tables import is_blank, split_rows
+from cory.tasks.data.tables import column_rows, is_blank
+from cory.tasks.forms import NoAnswers
 
 # evaluation prompts do not depend on a run's seed: all runs are measured on the same ones
 HELD_OUT_SEED = 20_241_001
 
 
-class ImdbForm:
+class ImdbForm(NoAnswers):
     """Beginnings of reviews, to be continued."""
 
     def __init__(self, config: ImdbConfig) -> None:
@@ -25,13 +25,6 @@ class ImdbForm:
     def prompt_of(self, text: str) -> Prompt:
         """The text unchanged: the beginning of a review is its own prompt."""
         return Prompt(id="probe", text=text)
-
-    def read(self, response: str) -> None:
-        """None: a continuation gives no answer."""
-
-    def is_right(self, response: str, answer: str) -> bool:
-        """False: prompts of this task have no answer."""
-        return False
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """The completed texts as quotations, then the query again (Ma et al., App. A.2)."""
@@ -100,6 +93,6 @@ def load_reviews(config: ImdbConfig, part: str) -> list[tuple[int, str]]:
         return [(review.row, review.text) for review in package_reviews(part)]
     split = config.train_split if part == "train" else config.test_split
     columns = {"task.text_column": config.text_column}
-    offline = "task.source=package, or task.source=path with a local file"
-    rows = enumerate(split_rows(config.source, config.path, split, columns, offline=offline))
-    return [(row, clean(str(text))) for row, (text,) in rows if text and not is_blank(str(text))]
+    rows = column_rows(config.source, config.path, split, columns, split_key=f"task.{part}_split")
+    texts = enumerate(str(text or "") for (text,) in rows)
+    return [(row, clean(text)) for row, text in texts if not is_blank(text)]

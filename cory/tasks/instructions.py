@@ -5,7 +5,7 @@ import numpy as np
 from cory.config import InstructionsConfig, require
 from cory.tasks.data.epochs import EpochSampler, hash_of
 from cory.tasks.data.reviews import package_reviews
-from cory.tasks.data.tables import split_rows
+from cory.tasks.data.tables import column_rows
 
 REVIEWS = "lm"  # part of the movie reviews that replaces instruction data offline
 PROMPT_WORDS = 12  # first words of a review, shown as the instruction
@@ -38,14 +38,9 @@ def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
     }
     if config.input_column is not None:
         columns[f"{KEY}.input_column"] = config.input_column
-    rows = split_rows(
-        config.source,
-        config.path,
-        config.split,
-        columns,
-        key=f"{KEY}.path",
-        offline=f"{KEY}.source=path with a local file, or {KEY}.source=package",
-        sliced=False,
+    split_key, key = f"{KEY}.split", f"{KEY}.path"
+    rows = column_rows(
+        config.source, config.path, config.split, columns, split_key=split_key, key=key
     )
     pairs = [
         (_prompt(config, str(instruction), *inputs), str(answer).strip())

@@ -1,17 +1,16 @@
 """MATH: competition mathematics, whose answers are formulas in a box (Hendrycks et al., 2021)."""
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cory.config import ConfigError, MathConfig, require
 from cory.episode import Prompt
-from cory.tasks.answers.formulas import last_box, plain_formula
+from cory.tasks.answer_kinds import answer_kind
 from cory.tasks.data.prompt_set import PromptSet
 from cory.tasks.data.tables import part_rows, row_texts
-from cory.tasks.sandbox.equality import Answer, equality
+from cory.tasks.forms import AnswerForm
 
 SUBJECTS = (
     *("algebra", "counting_and_probability", "geometry", "intermediate_algebra"),
@@ -20,30 +19,17 @@ SUBJECTS = (
 LEVEL = re.compile(r"(?:Level )?([1-5?])")  # `Level ?` where the level is not known
 
 
-class MathForm:
+class MathForm(AnswerForm):
     """Asks a problem whose answer is a formula in a box; a formula that is equal is right."""
 
+    config: MathConfig
+
     def __init__(self, config: MathConfig) -> None:
-        self.config = config
-        self.equality = equality(config.seconds)
+        super().__init__(config, answer_kind("formula", config.seconds).read)
 
     def prompt_of(self, text: str) -> Prompt:
         """The problem `text` as a prompt without an answer."""
         return Prompt(id="probe", text=self.config.prompt_template.format(question=text.strip()))
-
-    def observer_context(self, query: str, answers: Sequence[str]) -> str:
-        """The message `query` with the answers of other agents."""
-        return self.config.with_answers(query, answers)
-
-    def read(self, response: str) -> Answer | None:
-        """The formula in the response's last box; None for dots alone, which the prompt shows."""
-        formula = last_box(response)
-        return Answer(formula, self.equality) if formula and plain_formula(formula) else None
-
-    def is_right(self, response: str, answer: str) -> bool:
-        """Whether the response's formula equals that of `answer`, which is in a box, too."""
-        given = self.read(response)
-        return given is not None and given == self.read(answer)
 
 
 class MathTask(MathForm, PromptSet):
@@ -53,17 +39,19 @@ class MathTask(MathForm, PromptSet):
 
     def __init__(self, config: MathConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         MathForm.__init__(self, config)
-        PromptSet.__init__(self, config, self._prompts, tokenizer, stream, disjoint=True)
+        PromptSet.__init__(self, config, self._prompts, tokenizer, stream)
 
     def _prompts(self, part: str) -> list[Prompt]:
         config = self.config
-        columns = {
-            "task.problem_column": config.problem_column,
-            "task.solution_column": config.solution_column,
-            "task.level_column": config.level_column,
-        }
+        columns = ("problem_column", "solution_column", "level_column")
         rows: list[tuple[Any, ...]] = []
-        for subject in self._subjects():
+        # of local files there is one part, without a name
+        subjects = (None,) if config.source == "path" else config.subjects or SUBJECTS
+        for subject in subjects:
+            require(
+                subject is None or subject in SUBJECTS,
+                f"task.subjects: {subject} is not one of {', '.join(SUBJECTS)}",
+            )
             rows += part_rows(config, part, columns, subject)
         prompts = [
             self._prompt(f"{part}-{row}", problem, solution)
@@ -72,18 +60,6 @@ class MathTask(MathForm, PromptSet):
         ]
         require(bool(prompts), f"task.levels={config.levels}: no {part} problem is of such a level")
         return prompts
-
-    def _subjects(self) -> Sequence[str | None]:
-        """The subsets of the hub's data set; of local files there is one, without a name."""
-        if self.config.source == "path":
-            return (None,)
-        subjects = SUBJECTS if self.config.subjects is None else self.config.subjects
-        for subject in subjects:
-            require(
-                subject in SUBJECTS,
-                f"task.subjects: {subject} is not one of {', '.join(SUBJECTS)}",
-            )
-        return subjects
 
     def _level(self, name: str, level: object) -> int | None:
         match = LEVEL.fullmatch(str(level))

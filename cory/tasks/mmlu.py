@@ -10,16 +10,19 @@ from cory.episode import Prompt
 from cory.tasks.answers.choices import CHOICES, final_choice
 from cory.tasks.data.prompt_set import PromptSet
 from cory.tasks.data.tables import part_rows, row_texts
+from cory.tasks.forms import AnswerForm
 
 # values of the answer column: the numbers of the hub's data set, or letters
 CHOICE_OF: dict[object, str] = {**dict(enumerate(CHOICES)), **{name: name for name in CHOICES}}
 
 
-class MmluForm:
+class MmluForm(AnswerForm):
     """Asks a question with four options; the answer is the letter of one."""
 
+    config: MmluConfig
+
     def __init__(self, config: MmluConfig) -> None:
-        self.config = config
+        super().__init__(config, final_choice)
 
     def prompt_of(self, text: str) -> Prompt:
         """A prompt without an answer; the last four lines of `text` are the options."""
@@ -30,18 +33,6 @@ class MmluForm:
         )
         options = lines[-len(CHOICES) :]
         return Prompt(id="probe", text=self._text("\n".join(lines[: -len(CHOICES)]), options))
-
-    def observer_context(self, query: str, answers: Sequence[str]) -> str:
-        """The message `query` with the answers of other agents."""
-        return self.config.with_answers(query, answers)
-
-    def read(self, response: str) -> str | None:
-        """The letter that the response chooses."""
-        return final_choice(response)
-
-    def is_right(self, response: str, answer: str) -> bool:
-        """Whether the response chooses the letter `answer`."""
-        return final_choice(response) == answer
 
     def _text(self, question: str, options: Sequence[str]) -> str:
         lines = [
@@ -59,14 +50,10 @@ class MmluTask(MmluForm, PromptSet):
 
     def __init__(self, config: MmluConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         MmluForm.__init__(self, config)
-        PromptSet.__init__(self, config, self._prompts, tokenizer, stream, disjoint=True)
+        PromptSet.__init__(self, config, self._prompts, tokenizer, stream)
 
     def _prompts(self, part: str) -> list[Prompt]:
-        columns = {
-            "task.question_column": self.config.question_column,
-            "task.choices_column": self.config.choices_column,
-            "task.answer_column": self.config.answer_column,
-        }
+        columns = ("question_column", "choices_column", "answer_column")
         rows = enumerate(part_rows(self.config, part, columns, self.config.subset))
         return [self._prompt(f"{part}-{row}", *values) for row, values in rows]
 

@@ -1,29 +1,30 @@
 """Prompts of the user's own: a column of texts or of chat messages, with or without answers."""
 
-import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date, time
 from typing import Any
 
 import numpy as np
 
-from cory import distributed
-from cory.config import ConfigError, PromptsConfig, nearest, require
+from cory.config import ConfigError, PromptsConfig, require
 from cory.episode import Prompt
 from cory.tasks.answer_kinds import answer_kind
 from cory.tasks.data.chats import chat_messages
 from cory.tasks.data.prompt_set import PromptSet
-from cory.tasks.data.rows import Row, plain_value, rows_of
-from cory.tasks.data.subset import held_out_part, without_tested
-from cory.tasks.data.tables import is_blank
+from cory.tasks.data.subset import held_out_part
+from cory.tasks.data.tables import Row, is_blank, require_columns, rows_of
+from cory.tasks.forms import AnswerForm, NoAnswers
 
 
-class PromptsForm:
+class PromptsForm(AnswerForm):
     """Asks a text in the template of the settings; reads answers of the kind `task.answers`."""
 
+    config: PromptsConfig
+
     def __init__(self, config: PromptsConfig) -> None:
-        self.config = config
         self.kind = answer_kind(config.answers, config.seconds) if config.has_answers else None
+        super().__init__(config, NoAnswers().read if self.kind is None else self.kind.read)
 
     def prompt_of(self, text: str) -> Prompt:
         """The text in the template, as a prompt without an answer."""
@@ -34,18 +35,6 @@ class PromptsForm:
             f"alone, as '{text[:40]}', cannot be asked",
         )
         return Prompt(id="probe", text=self.config.prompt_template.format(prompt=text))
-
-    def read(self, response: str) -> Hashable | None:
-        """The response's answer; None where prompts have no answers, or it gives none."""
-        return None if self.kind is None else self.kind.read(response)
-
-    def is_right(self, response: str, answer: str) -> bool:
-        """Whether the response gives the answer `answer`."""
-        return self.kind is not None and self.kind.is_right(response, answer)
-
-    def observer_context(self, query: str, answers: Sequence[str]) -> str:
-        """The prompt `query` with the answers of other agents."""
-        return self.config.with_answers(query, answers)
 
 
 class PromptsTask(PromptsForm, PromptSet):
@@ -61,56 +50,27 @@ class PromptsTask(PromptsForm, PromptSet):
     def _divided(self) -> dict[str, list[Prompt]]:
         """All prompts of both parts, `train` and `test`."""
         config = self.config
-        train = self._prompts(rows_of(config, config.train_split, "task.train_split"))
+        train = self._prompts(self._rows("train", config.train_split))
         if config.held_out_share is not None:
             train, test = held_out_part(train, config.held_out_share, config.pick_seed)
             return {"train": train, "test": test}
         assert config.test_split is not None  # the settings' own check
-        test = self._prompts(rows_of(config, config.test_split, "task.test_split"))
-        self._check_same_columns(train[0], test[0])
-        if config.picks():  # what is picked shares nothing
-            return {"train": train, "test": test}
-        free = without_tested(train, test)
-        require(
-            bool(free),
-            f"task.path={config.path}: every prompt of task.train_split={config.train_split} is in "
-            f"task.test_split={config.test_split}, too; none is left to train on",
-        )
-        if len(free) < len(train) and distributed.rank() == 0:
-            print(
-                f"note: task.path={config.path}: {len(train) - len(free)} of {len(train)} training "
-                f"prompts are test prompts, too, and are left out of the training",
-                file=sys.stderr,
-            )
-        return {"train": free, "test": test}
+        test = self._prompts(self._rows("test", config.test_split))
+        return {"train": train, "test": test}
 
-    def _check_same_columns(self, train: Prompt, test: Prompt) -> None:
-        for one, other, has, lacks in (
-            ("train", "test", train.columns, test.columns),
-            ("test", "train", test.columns, train.columns),
-        ):
-            lacking = [name for name in has if name not in lacks]
-            require(
-                not lacking,
-                f"task.path={self.config.path}: task.{other}_split has no column "
-                f"'{''.join(lacking[:1])}' as task.{one}_split has; name the columns that the "
-                f"reward is handed in task.columns",
-            )
+    def _rows(self, part: str, split: str) -> list[Row]:
+        config, key = self.config, f"task.{part}_split"
+        return rows_of(config.source, config.path, split, split_key=key, subset=config.subset)
 
     def _prompts(self, rows: Sequence[Row]) -> list[Prompt]:
         config, names = self.config, list(rows[0].values)
-        wanted: list[tuple[str, str | None]] = [
+        wanted = [
             ("task.prompt_column", config.prompt_column),
             ("task.answer_column", config.answer_column),
             *(("task.columns", name) for name in config.columns or ()),
             *(("task.prompt_template", name) for name in config.template_columns),
         ]
-        for key, name in wanted:
-            require(
-                name is None or name in names,
-                f"{key}: task.path={config.path} has no column '{name}'; it has "
-                f"{', '.join(names)}{nearest(str(name), names)}",
-            )
+        require_columns(names, [(key, name) for key, name in wanted if name is not None])
         handed = [name for name in names if name != config.prompt_column]
         handed = handed if config.columns is None else config.columns
         prompts = [self._prompt(row, handed) for row in rows]
@@ -135,12 +95,10 @@ class PromptsTask(PromptsForm, PromptSet):
             )
             messages = chat_messages(value, where)
             value = messages[-1]["content"]
-        require(value is not None, f"{where} is missing: every row needs a prompt")
-        if not isinstance(value, str):
+        if not isinstance(value, str) or is_blank(value):
             raise ConfigError(
-                f"{where} must be a text or a list of chat messages, got {str(value)[:40]}"
+                f"{where} must be a text or a list of chat messages, got {str(value)[:40]!r}"
             )
-        require(not is_blank(value), f"{where} is empty: every row needs a prompt")
         prompt = Prompt(
             id=row.id,
             text=self._text(row, value),
@@ -181,3 +139,22 @@ class PromptsTask(PromptsForm, PromptSet):
                 f"task.answers={config.answers}, got {str(value)[-40:]!r}"
             )
         return answer
+
+
+def plain_value(value: object, where: str, column: str) -> Any:
+    """A value as JSON has it, dates as ISO 8601; ConfigError for one that JSON does not know.
+
+    where: the row, for the refusal
+    """
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return [plain_value(entry, where, column) for entry in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: plain_value(entry, where, column) for key, entry in value.items()}
+    if isinstance(value, date | time):  # a datetime is a date
+        return value.isoformat()
+    raise ConfigError(
+        f"{where}: '{column}' holds {type(value).__name__}, which no reward is handed; name the "
+        f"columns to hand over in task.columns"
+    )

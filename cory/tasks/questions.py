@@ -1,16 +1,17 @@
 """Questions whose answer is one number: GSM8K, files of its form, TinyGSM, or generated."""
 
 from collections.abc import Sequence
-from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from cory.config import ConfigError, QuestionsConfig, require
 from cory.episode import Prompt
-from cory.tasks.answers.answers import final_number, is_number, is_right
+from cory.tasks.answers.answers import final_number, is_number
 from cory.tasks.data.prompt_set import PromptSet
 from cory.tasks.data.tables import part_rows, row_texts, rows_of_split
+from cory.tasks.forms import AnswerForm
 from cory.tasks.problems import KINDS, draw_distinct
 from cory.tasks.sandbox.programs import answered_questions
 
@@ -19,11 +20,13 @@ MARK = "####"  # stands before the answer, after the worked solution
 GENERATED_SEEDS = {"train": 20_241_002, "test": 20_241_003}
 
 
-class QuestionsForm:
+class QuestionsForm(AnswerForm):
     """Asks a question, after a worked example if the settings have one (Ma et al., App. A.2)."""
 
+    config: QuestionsConfig
+
     def __init__(self, config: QuestionsConfig) -> None:
-        self.config = config
+        super().__init__(config, partial(final_number, next_question=config.next_question))
         # texts around the question in a prompt; an observer's prompt repeats the question alone
         self.before, self.after = config.prompt_template.format(
             example=config.example, question="\0"
@@ -32,14 +35,6 @@ class QuestionsForm:
     def prompt_of(self, text: str) -> Prompt:
         """The question `text` as a prompt without an answer."""
         return Prompt(id="probe", text=f"{self.before}{text.strip()}{self.after}")
-
-    def read(self, response: str) -> Fraction | None:
-        """The exact value of the number that the response gives as its answer."""
-        return final_number(response, self.config.next_question)
-
-    def is_right(self, response: str, answer: str) -> bool:
-        """Whether the response's number has the value of `answer`."""
-        return is_right(response, answer, self.config.next_question)
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """The question of `query` with the answers of other agents as reference."""
@@ -71,10 +66,7 @@ class QuestionsTask(QuestionsForm, PromptSet):
         if config.programs is not None and part == "train":
             rows = answered_questions(config.programs, config.source, config.train_split)
             return [self._prompt(f"train-{row}", *pair) for row, *pair in rows]
-        columns = {
-            "task.question_column": config.question_column,
-            "task.answer_column": config.answer_column,
-        }
+        columns = ("question_column", "answer_column")
         pairs = enumerate(part_rows(config, part, columns, config.subset))
         return [self._prompt(f"{part}-{row}", *pair) for row, pair in pairs]
 
@@ -94,7 +86,7 @@ class QuestionsTask(QuestionsForm, PromptSet):
         except ValueError as error:
             raise ConfigError(f"task.{part}_problems={count}: {error}") from None
         split = config.train_split if part == "train" else config.test_split
-        rows = rows_of_split(split, part, count)
+        rows = rows_of_split(split, part, count, f"task.{part}_split")
         require(bool(rows), f"task.{part}_split={split} has none of the {count} problems")
         return [
             self._prompt(f"{part}-{row}", problems[row].question, problems[row].answer)

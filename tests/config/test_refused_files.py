@@ -27,7 +27,7 @@ from tests.support.composing import parsed
         ("reward.path=nobody/nothing", "reward.path=nobody/nothing: |set reward.path to a folder"),
         ("reward.path={model}", "the checkpoint has no weights for score.weight"),
         ("reward.label=JOY", "reward.label=JOY is not a class of {judge}; choose one of NEGATIVE"),
-        ("task.source=hub task.path=nobody/nothing", "=nobody/nothing: |task.source=package"),
+        ("task.source=hub task.path=nobody/nothing", "=nobody/nothing: |task.source=path"),
         ("task.path={tmp}/x.csv", "task.path={tmp}/x.csv: there is no such file"),
         ("task.path={tmp}/x.txt", "task.path={tmp}/x.txt must end in one of .jsonl"),
         ("task.text_column=body", "task.text_column=body is not in the data; it has text, label"),

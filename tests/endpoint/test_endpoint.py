@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +13,9 @@ import pytest
 import torch.distributed as dist
 
 from cory import endpoint as endpoint_module
-from cory.endpoint import TOO_LONG, Ask, Endpoint, Message, Reply, ReplyCache
+from cory.endpoint import TOO_LONG, Ask, Endpoint, Message, Reply
 from cory.games.state import GameState
 from cory.rollout.opponents import EndpointPlayer
-from cory.runs.files import WriteError
 from tests.support.chat_server import (
     CONFIG,
     KEY,
@@ -33,7 +28,6 @@ from tests.support.chat_server import (
     reply,
 )
 from tests.support.refusals import refusal
-from tests.support.warm import Fork
 
 Start = Callable[..., tuple[ChatServer, Endpoint]]
 
@@ -103,90 +97,19 @@ def test_a_cache_answers_what_was_asked_before(start: Start, tmp_path: Path) -> 
     assert endpoint.spent()[0] == 6
 
 
-def test_a_torn_last_line_is_asked_for_again(start: Start, tmp_path: Path) -> None:
-    _, endpoint = start()
-    endpoint.complete(asks("a", "b"))
-    path = tmp_path / "replies.jsonl"
-    path.write_bytes(path.read_bytes()[:-9])
-    server, endpoint = start()
-    assert texts(endpoint.complete(asks("a", "b"))) == ["re a", "re b"]
-    assert len(server.asked) == 1
-    assert [json.loads(line)["text"] for line in path.read_text().splitlines()] == sorted(
-        ["re a", "re b"], key=lambda text: text[-1] == server.texts()[0]
-    )
-
-
 @pytest.mark.parametrize("line", ["{", "[]", '{"key": "a", "digest": "b", "text": "c"}'])
 def test_a_cache_that_is_none_is_refused(start: Start, tmp_path: Path, line: str) -> None:
     (tmp_path / "replies.jsonl").write_text(f"{line}\n")
     assert "replies.jsonl: line 1 is not a reply of an endpoint" in refusal(start)
 
 
-def test_a_full_disk_is_said_and_nothing_more_is_written(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    cache = ReplyCache(tmp_path / "replies.jsonl")
-    reply = Reply("c", 1, 1, "stop", "wise")
-    cache.add(("a", "a"), reply)
-
-    def full(file: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    for _ in range(2):
-        with pytest.raises(WriteError, match="cannot be written \\(No space left on device\\)"):
-            cache.add(("a", "b"), reply)
-        monkeypatch.undo()
-    assert cache.replies == {("a", "a"): reply}
-
-
-def complete(url: str, cache: Path) -> None:
-    """What a command asks an endpoint for."""
-    config = CONFIG.replace(base_url=url, key_variable=None)
-    print(*(said.text for said in Endpoint(config, cache).complete(asks(*"abcdefghij"))))
-
-
-@pytest.mark.slow
-def test_a_run_that_was_killed_asks_for_nothing_twice(tmp_path: Path) -> None:
-    """A command is killed in the middle; the next one asks for the rest alone."""
-    cache = tmp_path / "replies.jsonl"
-    going_on = threading.Event()
-
-    def stall(number: int, body: Body) -> Said:
-        if number > 4:
-            going_on.wait(10)
-        return echo(number, body)
-
-    server = ChatServer(stall)
-    command = partial(complete, server.url, cache)
-    first = Fork(tmp_path, command, OPENAI_API_KEY=KEY)
-    while not cache.exists() or cache.read_bytes().count(b"\n") < 5:
-        assert first.poll() is None
-        time.sleep(0.01)
-    first.kill()
-    first.wait()
-    kept = {json.loads(line)["text"][-1] for line in cache.read_text().splitlines()}
-    going_on.set()
-    server.asked.clear()
-    second = Fork(tmp_path, command, OPENAI_API_KEY=KEY)
-    assert second.wait() == 0, second.err
-    assert second.out.split() == [word for letter in "abcdefghij" for word in ("re", letter)]
-    assert server.texts() == sorted(set("abcdefghij") - kept) and len(kept) == 5
-    # a key in the environment is for its own server only
-    assert set(server.keys) == {"Bearer none"}
-    server.shutdown()
-    server.server_close()
-
-
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
         (failure(500, "out of order"), "Error code: 500"),
-        (failure(429, "busy"), "Error code: 429"),
-        (failure(408, "too slow"), "Error code: 408"),
         (replace(echo(0, {"messages": [{"content": ""}]}), after=0.5), "timed out"),
     ],
-    ids=["500", "429", "408", "slow"],
+    ids=["500", "slow"],
 )
 def test_what_may_pass_is_tried_again_and_then_refused(
     start: Start, bad: Said, reason: str
@@ -206,13 +129,11 @@ def test_what_may_pass_is_tried_again_and_then_refused(
     [
         (failure(400, "no such setting"), "no such setting"),
         (failure(401, f"wrong key: {KEY}"), "does not accept the key of key_variable=WISE_KEY;"),
-        (failure(404, "no such model"), "no such model"),
         (failure(400, f"never heard of {KEY}"), "never heard of ***"),
         (Said("<html>gone fishing</html>"), "the answer is not a chat completion with usage"),
-        (Said('{"choices": ['), "the answer is not a chat completion with usage"),
         (Said({"choices": []}), "the answer is not a chat completion with usage"),
     ],
-    ids=["400", "401", "404", "key", "html", "torn", "no choice"],
+    ids=["400", "401", "key", "html", "no choice"],
 )
 def test_what_no_further_try_would_change_is_refused_at_once(
     start: Start, said: Said, reason: str
@@ -240,8 +161,6 @@ def test_a_server_that_is_not_there_is_refused(start: Start) -> None:
     [
         failure(400, "too many", "context_length_exceeded"),
         failure(400, "This model's maximum context length is 4096 tokens. However, you asked 9"),
-        failure(400, "the request exceeds the available context size", "exceed_context_size_error"),
-        failure(400, "prompt is too long: 9 tokens > 4"),
         failure(422, "`inputs` tokens + `max_new_tokens` must be <= 4096."),
     ],
     ids=lambda said: str(said.body)[:60],
@@ -339,7 +258,6 @@ def test_only_the_first_process_asks(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     ("value", "said"),
     [
         (None, "this environment variable is not set"),
-        (" ", "this environment variable is not set"),
         ("sk-\nabc", "what it holds cannot be a key"),
         ("schlüssel", "what it holds cannot be a key"),
     ],

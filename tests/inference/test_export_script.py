@@ -1,4 +1,4 @@
-"""scripts/export.py: adapters merged into their base, and uploads to the hub."""
+"""scripts/export.py: adapters merged into their base."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -19,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory import inference
 from cory.config import Config
-from cory.inference import load_team, merge, push
+from cory.inference import load_team, merge
 from cory.models.team import Team
 from cory.runs.export import export
 from tests.support.commands import ROOT, last_wins, short_settings
@@ -70,6 +68,7 @@ def test_a_merged_agent_is_a_plain_model_that_says_the_same(run_dir: Path, tiny_
     assert len({file.stat().st_mode for file in (run_dir / "merged").iterdir()}) == 1
     card = (run_dir / "merged" / "README.md").read_text()
     assert "agent_1" in card and tiny_model not in card
+    assert tiny_model not in (run_dir / "merged" / "config.json").read_text()
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
@@ -82,57 +81,19 @@ def test_a_merged_agent_may_be_rounded(run_dir: Path, precision: str) -> None:
 @pytest.mark.slow
 def test_the_script_merges_every_agent_and_says_mistakes_in_one_line(run_dir: Path) -> None:
     script = ("scripts/export.py", str(run_dir))
-    done = run_script(*script, "--merge")
+    done = run_script(*script)
     assert done.returncode == 0, done.stderr
     assert [path.name for path in sorted((run_dir / "merged").iterdir())] == ["agent_0", "agent_1"]
     assert done.stdout.count(" merged\n") == 2
     for words, part in (
-        (("--merge",), "agent_0 exists; delete it"),
-        ((), "--merge or --push-to-hub"),
-        (("--merge", "--agent", "agent_7"), "has agent_0, agent_1"),
+        ((), "agent_0 exists; delete it"),
+        (("--agent", "agent_7"), "has agent_0, agent_1"),
     ):
         wrong = run_script(*script, *words)
         assert wrong.returncode == 1
         (line,) = [line for line in wrong.stderr.splitlines() if "WARNING" not in line]
         assert line.startswith("error: ") and part in line, line
-    assert "there is no run" in run_script("scripts/export.py", "nowhere", "--merge").stderr
-
-
-class Hub:
-    """A stand-in for the hub, which keeps what is uploaded last."""
-
-    def create_repo(self, name: str, private: bool, exist_ok: bool) -> Any:
-        assert exist_ok
-        self.private = private
-        return SimpleNamespace(repo_id=name)
-
-    def upload_folder(self, repo_id: str, folder_path: Path, commit_message: str) -> None:
-        paths = [path for path in folder_path.rglob("*") if path.is_file()]
-        self.name = repo_id
-        self.files = {str(path.relative_to(folder_path)): path.read_bytes() for path in paths}
-
-
-def test_an_upload_holds_the_agent_and_no_place_of_this_machine(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch, tiny_model: str
-) -> None:
-    hub = Hub()
-    monkeypatch.setattr(inference, "HfApi", lambda: hub)
-    agent = run_dir / "agents" / "agent_0"
-    assert "add --merge" in refusal(lambda: push(agent, "me/adapter", public=True))
-    merge(run_dir, agent, run_dir / "merged")
-    for public in (False, True):
-        push(run_dir / "merged", "me/mine", public)
-        assert (hub.name, hub.private) == ("me/mine", not public)
-    assert {"model.safetensors", "config.json", "tokenizer.json", "README.md"} <= hub.files.keys()
-    assert tiny_model.encode() not in hub.files["README.md"] + hub.files["config.json"]
-    assert "base_model" not in (agent / "README.md").read_text()
-
-    def refused(self: Hub, name: str, private: bool, exist_ok: bool) -> None:
-        raise RuntimeError("401 Client Error\nfor this token")
-
-    monkeypatch.setattr(Hub, "create_repo", refused)
-    said = refusal(lambda: push(run_dir / "merged", "me/mine", public=False))
-    assert said == "--push-to-hub=me/mine: 401 Client Error for this token"
+    assert "there is no run" in run_script("scripts/export.py", "nowhere").stderr
 
 
 @pytest.mark.slow
@@ -195,7 +156,7 @@ def test_a_base_in_4_bits_is_merged_as_the_adapter_was_trained_on_it(
 @pytest.mark.slow
 def test_no_library_speaks_before_the_script(tmp_path: Path) -> None:
     """As users start it: peft imports what warns of a package that nothing here needs."""
-    command = [sys.executable, "scripts/export.py", str(tmp_path), "--merge"]
+    command = [sys.executable, "scripts/export.py", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr

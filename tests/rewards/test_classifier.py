@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,9 @@ from transformers import (
     RobertaForSequenceClassification,
 )
 
-from cory.config import ClassifierConfig, Config, ConfigError, SumConfig
+from cory.config import ClassifierConfig, ConfigError
 from cory.episode import Episode, Prompt, Turn
-from cory.memory import judge_part, parts_of
+from cory.memory import judge_part
 from cory.rewards.classifier import Classifier
 from tests.support.building import CLASSIFIER
 from tests.support.close import assert_close
@@ -258,22 +257,6 @@ def test_the_estimate_is_what_is_held_or_a_little_more(
         assert 0.4 * estimate < held < 0.9 * estimate
 
 
-def test_every_part_of_a_sum_is_in_the_estimate(
-    bert: str, reward_model: str, config_of: Callable[..., Config]
-) -> None:
-    config = config_of()
-    one, other, away = (CLASSIFIER.replace(path=path) for path in (bert, reward_model, "not/here"))
-    config.reward = SumConfig(
-        name="sum", parts={"tone": one, "taste": other, "away": away}, weights={}
-    )
-    found = {part.what: part.bytes for part in parts_of(config) if "reward" in part.what}
-    assert found == {
-        "reward.parts.tone": judge_part("", one).bytes,
-        "reward.parts.taste": judge_part("", other).bytes,
-        "reward.parts.away (not on this machine: not counted)": 0,
-    }
-
-
 def test_the_shipped_judge() -> None:
     """Its scores were measured once; at the small scale it stands for the paper's."""
     reward = classifier("asset:tiny_sentiment", batch_size=256)
@@ -338,13 +321,8 @@ def test_a_template_that_refuses_an_answer_is_told_at_once(
 @pytest.mark.parametrize(
     ("words", "rule"),
     [
-        ("reward.output=score", "must be logit or probability"),
-        ("reward.batch_size=0", "must be at least 1"),
-        ("reward.max_tokens=0", "must be at least 1"),
-        ("reward.precision=fp8", "must be fp32, bf16 or fp16"),
         ("reward.precision=fp16", "needs hardware.device=cuda, got cpu"),
         ("reward.compute_precision=fp32 reward.precision=bf16", "does not go with"),
-        ("reward.quantisation=int8", "must be none or nf4"),
         ("reward.compute_precision=tf32", "needs a GPU"),
     ],
 )

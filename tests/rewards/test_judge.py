@@ -94,10 +94,7 @@ def test_all_messages_of_a_chat_are_shown(start: Start) -> None:
         ("Grade: 3\nNo. Grade: 8", 8.0),
         ("**Grade:** 6", 6.0),
         ("Grade: **4.5** of 10", 4.5),
-        ("Grade: [2]", 2.0),
-        ("Grade: 7.", 7.0),
         ("Grade: 7/10", 7.0),
-        ("Grade:10", 10.0),
         ("Grade: 11", None),
         ("Grade: -1", None),
         ("Grade: 1.2.3", None),
@@ -178,27 +175,15 @@ MODEL = "reward.endpoint.model=wise"
 @pytest.mark.parametrize(
     ("setting", "rule"),
     [
-        ("reward.endpoint.parallel=0", "must be at least 1"),
-        ("reward.rubric='from {lowest} to {highest}'", "must contain {mark"),
         ("reward.request='{query} {reply}'", "must contain {response}"),
-        ("reward.request='{query} {response} {role}'", "must not contain"),
         ("reward.request='{query} {response} {answer!s}'", "needs a task with answers"),
-        ("reward.mark=' '", "must not be empty"),
         ("reward.lowest=10", "must be below reward.highest"),
-        ("reward.highest=inf", "must be finite"),
-        ("reward.output=number", "must be grade or share"),
-        ("reward.asked_again=-1", "must be at least 0"),
-        ("reward.unreadable=zero", "must be refuse or lowest"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(setting: str, rule: str) -> None:
     said = refusal(lambda: parsed("reward=judge", MODEL, setting))
     key = "reward=judge" if "answers" in rule else setting.partition("=")[0]
     assert said.startswith(key) and rule in said
-
-
-def test_a_model_has_to_be_named() -> None:
-    assert refusal(lambda: parsed("reward=judge")) == "reward.endpoint.model=: must not be empty"
 
 
 def test_the_rubric_of_conf_states_its_range() -> None:

@@ -84,23 +84,6 @@ def test_a_part_that_does_not_apply_is_left_out(
     assert said.startswith("reward=sum: no part has a score for the response 'abcd")
 
 
-class Silent:
-    """A reward that scores nothing."""
-
-    def score(self, episodes: list[Episode]) -> None:
-        pass
-
-
-def test_a_part_that_scores_nothing_does_not_get_the_score_of_another(
-    mine: Callable[[str], PythonRewardConfig],
-) -> None:
-    reward = sum_of({}, length=mine("score"), silent=mine("where_short"))
-    reward.parts["silent"] = Silent()
-    rows = episodes("abc")
-    reward.score(rows)
-    assert rows[0].turns[0].parts == {"length": 3.0, "silent": None}
-
-
 def test_parts_follow_the_run_and_log_under_their_names(
     mine: Callable[[str], PythonRewardConfig], tmp_path: Path, tiny_judge: str
 ) -> None:
@@ -164,15 +147,11 @@ def test_a_run_logs_each_part(
     [
         ("", "reward.parts: must not be empty"),
         ("+reward@reward.parts.tone=classifier", "reward.parts.tone.path: no value given"),
-        ("+reward.parts.tone=3", "reward.parts.tone=3: must be the settings of a reward"),
-        ("+reward@reward.parts.Tone=sentiment", "reward.parts.Tone=Tone: a part's name must"),
         ("+reward@reward.parts.all=sum", "reward.parts.all.name=sum: must be one of cla"),
-        ("+reward@reward.parts.won=game_outcome", "reward.parts.won.name=game_outcome: must be o"),
         ("+reward@reward.parts.right=exact_match",
          "reward.parts.right=exact_match: needs a task with answers"),
         ("+reward@reward.parts.own=python reward.parts.own.function=score",
          "reward.parts.own.function=score: must be <file>.py:<function>"),
-        ("+reward@reward.parts.taste=judge", "reward.parts.taste.endpoint.model=: must not be e"),
     ],
 )  # fmt: skip
 def test_parts_that_cannot_be_are_refused(words: str, rule: str) -> None:
@@ -183,16 +162,11 @@ def test_parts_that_cannot_be_are_refused(words: str, rule: str) -> None:
     ("word", "rule"),
     [
         ("+reward.weights.tone=high", "reward.weights.tone=high: must be a number"),
-        ("+reward.weights.tone=nan", "reward.weights.tone=nan: must be finite"),
-        ("+reward.weights.tone=true", "reward.weights.tone=true: must be a number"),
         ("+reward.weights.ton=1", "reward.weights: must be of parts: ton is none; there are tone"),
-        ("reward.parts.tone.output=best", "reward.parts.tone.output=best: must be logit or prob"),
-        ("+reward.parts.tone.batchsize=3", "reward.parts.tone.batchsize is not a setting; did you"),
         (
             "reward.parts.tone.precision=fp16",
             "reward.parts.tone.precision=fp16: needs hardware.dev",
         ),
-        ("reward.parts.tone.name=best", "reward.parts.tone.name=best: must be one of cla"),
     ],
 )
 def test_settings_of_a_part_that_cannot_be_are_refused(word: str, rule: str) -> None:

@@ -67,26 +67,6 @@ def test_a_prompt_holds_premise_and_hypothesis_and_asks_for_a_box(
     assert "Ada has 10 {nuts}.\n" in anli.parts["train"][0].text
 
 
-def test_what_the_others_said_follows_the_prompt(folder: Path, tokenizer: Any) -> None:
-    anli = task(folder, tokenizer)
-    prompt = anli.held_out(1, "test")[0]
-    seen = anli.observer_context(prompt.text, [" It is {wet}.\n", "It is dry."])
-    assert seen.startswith(f"{prompt.text}\n\nSomebody else has answered:\nIt is {{wet}}.\n\n")
-    assert seen.index("It is {wet}.") < seen.index("It is dry.")
-
-
-def test_verifier_and_agents_learn_from_other_rows(folder: Path, tokenizer: Any) -> None:
-    paper = parsed("task=anli").task
-    assert (paper.train_split, paper.test_split) == ("train_r3[10000:22800]", "test_r3")
-    agents = task(folder, tokenizer)
-    verifier = task(folder, tokenizer, "task.train_split='train_r3[:10]'")
-    rows = [[prompt.text for prompt in each.parts["train"]] for each in (verifier, agents)]
-    assert [len(texts) for texts in rows] == [10, 20] and not set(rows[0]) & set(rows[1])
-    assert [prompt.answer for prompt in agents.parts["train"]] == [
-        LABELS[n % 3] for n in range(10, 30)
-    ]
-
-
 def test_a_response_is_right_when_it_names_the_label(folder: Path, tokenizer: Any) -> None:
     anli = task(folder, tokenizer)
     assert anli.read(r"So it is. \boxed{Entailment}") == "entailment"
@@ -110,14 +90,10 @@ def test_a_pair_from_elsewhere(folder: Path, tokenizer: Any) -> None:
 @pytest.mark.parametrize(
     ("overrides", "change", "said"),
     [
-        ("", {"label": -1}, "task.path={tmp}: row train-20: 'label' must be 0, 1, 2 or one of"),
         ("", {"label": [1]}, "row train-20: 'label' must be 0, 1, 2 or one of entailment"),
         ("", {"label": None}, "row train-20: 'label' must be 0, 1, 2 or one of"),
         ("", {"premise": " "}, "task.path={tmp}: row train-20 has no text in 'premise'"),
-        ("", {"hypothesis": None}, "row train-20 has no text in 'hypothesis'"),
-        ("task.label_column=gold", {}, "task.label_column=gold is not in the data; it has"),
         ("task.source=hub task.path=nobody/nothing", {}, "work offline set task.source=path with"),
-        ("task.prompt_template='{premise}'", {}, "must contain {hypothesis}"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_refused(

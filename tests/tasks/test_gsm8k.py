@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -8,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cory import distributed
-from cory.config import ConfigError, builder
-from cory.episode import Episode, Prompt, Turn
+from cory.config import ConfigError
+from cory.episode import Prompt, Turn
 from cory.rollout.interactions import Roles, pioneer_observer
 from cory.tasks.questions import QuestionsTask
 from tests.support.composing import parsed
@@ -52,10 +50,6 @@ def task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> Question
     return QuestionsTask(parsed(*where, *overrides).task, tokenizer, np.random.default_rng(seed))
 
 
-def tokens(tokenizer: Any, prompt: Prompt) -> int:
-    return len(tokenizer(prompt.text, add_special_tokens=False)["input_ids"])
-
-
 def test_prompts_are_the_printed_ones(folder: Path, tokenizer: Any) -> None:
     gsm8k = task(folder, tokenizer)
     prompt = gsm8k.held_out(1, "test")[0]
@@ -81,52 +75,6 @@ def test_nobody_sees_the_answer(folder: Path, tokenizer: Any) -> None:
     for prompt, context in zip(prompts * 2, seen, strict=True):
         assert prompt.answer is not None
         assert prompt.answer not in context and prompt.answer.replace(",", "") not in context
-
-
-def test_every_question_comes_once_per_pass(folder: Path, tokenizer: Any) -> None:
-    gsm8k, other = task(folder, tokenizer), task(folder, tokenizer, seed=1)
-    passes = [[prompt.id for prompt in gsm8k.sample(30)] for _ in range(2)]
-    for ids in passes:
-        assert sorted(ids) == sorted(f"gsm8k-train-{n}" for n in range(30))
-    assert passes[0] != passes[1]
-    assert [prompt.id for prompt in other.sample(30)] != passes[0]
-    # the answer stays with its question
-    for prompt in gsm8k.sample(30):
-        row = TRAIN[int(prompt.id.removeprefix("gsm8k-train-"))]
-        assert f"Question: {row['question']} Answer:" in prompt.text
-        assert row["answer"].endswith(f"#### {prompt.answer}")
-
-
-def test_a_task_goes_on_where_it_was(folder: Path, tokenizer: Any) -> None:
-    first, second = task(folder, tokenizer), task(folder, tokenizer, seed=7)
-    first.sample(13)
-    state, stream = first.state_dict(), first.sampler.stream.bit_generator.state
-    expected = first.sample(40)
-    second.sample(3)
-    second.load_state_dict(json.loads(json.dumps(state)))
-    second.sampler.stream.bit_generator.state = stream
-    assert second.sample(40) == expected
-
-
-def test_gold_answers_score_1_and_others_0(folder: Path, tokenizer: Any) -> None:
-    gsm8k = task(folder, tokenizer)
-    config = parsed("task=gsm8k", "reward=exact_match").reward
-    judge = builder("reward", "exact_match")(config, gsm8k, None)
-    prompts = gsm8k.parts["train"] + gsm8k.parts["test"]
-    rows = dict(zip([prompt.id for prompt in prompts], TRAIN + TEST, strict=True))
-    episodes = [
-        Episode(
-            prompt,
-            [
-                Turn("agent_0", "pioneer", 0, "", rows[prompt.id]["answer"], [1], [2]),
-                Turn("agent_1", "observer", 1, "", f"It is {prompt.answer}1.", [1], [2]),
-                Turn("agent_2", "observer_2", 1, "", "I do not know.", [1], [2]),
-            ],
-        )
-        for prompt in prompts
-    ]
-    judge.score(episodes)
-    assert [[turn.score for turn in e.turns] for e in episodes] == [[1.0, 0.0, 0.0]] * 33
 
 
 def test_a_chat_model_is_asked_for_a_box(folder: Path, tokenizer: Any) -> None:
@@ -163,87 +111,16 @@ def test_the_setting_says_what_another_question_counts_for(
     assert gsm8k.is_right("So it is 7.", "7")
 
 
-def test_long_training_prompts_are_left_out_and_counted(
-    folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any
-) -> None:
-    longer = [{"question": "x" * n, "answer": "#### 1"} for n in (400, 10, 300)]
-    write_rows(folder / "train.jsonl", [*TRAIN, *longer])
-    limit = max(tokens(tokenizer, prompt) for prompt in task(folder, tokenizer).parts["train"][:30])
-    capsys.readouterr()
-    short = task(folder, tokenizer, f"task.max_prompt_tokens={limit}")
-    said = capsys.readouterr()
-    assert f"task.max_prompt_tokens={limit} leaves out 2 of 33" in said.err
-    assert "gsm8k-train-30" in said.err
-    assert [prompt.id for prompt in short.parts["train"]] == [
-        f"gsm8k-train-{n}" for n in [*range(30), 31]
-    ]
-    assert max(tokens(tokenizer, prompt) for prompt in short.parts["train"]) <= limit
-    # said once: other processes are silent; and nothing is said when nothing is left out
-    monkeypatch.setattr(distributed, "rank", lambda: 1)
-    task(folder, tokenizer, f"task.max_prompt_tokens={limit}")
-    monkeypatch.setattr(distributed, "rank", lambda: 0)
-    task(folder, tokenizer)
-    assert capsys.readouterr().err == ""
-
-
-def test_long_test_prompts_are_refused(folder: Path, tokenizer: Any) -> None:
-    gsm8k = task(folder, tokenizer)
-    limit, longest = (
-        tokens(tokenizer, prompt) for prompt in (gsm8k.parts["train"][0], gsm8k.parts["test"][0])
-    )
-    short = task(folder, tokenizer, f"task.max_prompt_tokens={limit + 5}")
-    with pytest.raises(ConfigError, match=rf"\({limit + 5}\) .* {longest} tokens .*gsm8k-test-0"):
-        short.held_out(1, "test")
-    assert task(folder, tokenizer, f"task.max_prompt_tokens={longest}").held_out(1, "test")
-
-
-def test_held_out_prompts_are_the_first_rows(folder: Path, tokenizer: Any) -> None:
-    gsm8k, other = task(folder, tokenizer), task(folder, tokenizer, seed=1)
-    first = gsm8k.held_out(3, "test")
-    assert [(prompt.id, prompt.answer) for prompt in first] == [
-        ("gsm8k-test-0", "420"), ("gsm8k-test-1", "-9"), ("gsm8k-test-2", "1.5")
-    ]  # fmt: skip
-    gsm8k.sample(5)
-    assert gsm8k.held_out(3, "test") == first == other.held_out(3, "test")
-    assert gsm8k.held_out(2, "test") == first[:2]
-    assert gsm8k.held_out(4, "test") == first  # all that there are
-
-
-def test_one_file_is_cut_into_slices(tmp_path: Path, tokenizer: Any) -> None:
-    slices = ["task.train_split='train[:90%]'", "task.test_split='train[90%:]'"]
-    gsm8k = task(write_rows(tmp_path / "all.jsonl", TRAIN), tokenizer, *slices)
-    assert [p.answer for p in gsm8k.parts["train"]] == [f"{n + 1:,}" for n in range(995, 1022)]
-    assert [p.answer for p in gsm8k.parts["test"]] == [f"{n + 1:,}" for n in range(1022, 1025)]
-
-
-def test_a_folder_may_be_sliced_and_have_other_columns(folder: Path, tokenizer: Any) -> None:
-    rows = [{"body": row["question"], "number": row["answer"]} for row in TRAIN]
-    write_rows(folder / "few.jsonl", rows)
-    gsm8k = task(
-        folder, tokenizer, "task.train_split='few[:5]'", "task.test_split='few[5:7]'",
-        "task.question_column=body", "task.answer_column=number",
-    )  # fmt: skip
-    assert [p.answer for p in gsm8k.parts["train"]] == ["996", "997", "998", "999", "1,000"]
-    assert [p.answer for p in gsm8k.parts["test"]] == ["1,001", "1,002"]
-
-
 @pytest.mark.parametrize(
     ("overrides", "rows", "said"),
     [
         ("task.source=hub task.path=nobody/nothing", TRAIN, "nobody/nothing: the hub|offline"),
-        ("task.path={tmp}/x", TRAIN, "task.path={tmp}/x: there is no such file"),
-        ("task.train_split=dev", TRAIN, "task.path={tmp}: the folder must hold one file for"),
-        ("task.path={tmp}/train.jsonl", TRAIN, "slices of the file|or a folder with a file per"),
-        ("task.path={tmp}/train.jsonl task.train_split='train[:90%]'", TRAIN, "got test"),
-        ("task.question_column=body", TRAIN, "task.question_column=body is not in the data; it"),
-        ("task.answer_column=body", TRAIN, "task.answer_column=body is not in the data; it has"),
+        ("task.path={tmp}/train.jsonl", TRAIN, "task.test_split=test: |is one file, which is the"),
+        ("task.path={tmp}/train.jsonl task.test_split=train", TRAIN, "every training prompt"),
         ("task.max_prompt_tokens=9", TRAIN, "max_prompt_tokens=9: all 30 training prompts are"),
         ("", [*TRAIN, {"question": "Why?", "answer": "#### so"}], "row train-30|got 'so'"),
-        ("", [*TRAIN, {"question": "Why?", "answer": "18 eggs"}], "row train-30 must end in"),
-        ("", [*TRAIN, {"question": "Why?"}], "{tmp}/train.jsonl: line 31 has no 'answer'"),
-        ("", [*TRAIN, {"question": "Why?", "answer": None}], "row train-30 has no text in"),
+        ("", [*TRAIN, {"question": "Why?"}], "row train-30 has no text in 'answer'"),
         ("", [{"question": " ", "answer": "#### 1"}], "row train-0 has no text in 'question'"),
-        ("", [{"question": 3, "answer": "#### 1"}], "row train-0 has no text in 'question'"),
     ],
 )  # fmt: skip
 def test_data_that_cannot_be_used_are_refused(
@@ -258,23 +135,10 @@ def test_data_that_cannot_be_used_are_refused(
         assert part in message, message
 
 
-def test_two_files_of_one_split_are_refused(folder: Path, tokenizer: Any) -> None:
-    (folder / "train.csv").write_text("question,answer\na,1\n")
-    with pytest.raises(ConfigError, match=r"must hold one file for split 'train' .* found 2"):
-        task(folder, tokenizer)
-
-
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("task.source=package", "must be hub, path or generated"),
-        ("task.max_prompt_tokens=0", "task.max_prompt_tokens=0: must be at least 1"),
-        ("task.prompt_template='{example}'", "must contain {question}"),
         ("task.prompt_template='{question}{question}'", "must contain {question} once"),
-        ("task.prompt_template='{question}{answers}'", "must not contain {answers"),
-        ("task.observer_template='{question}'", "must contain {answers}"),
-        ("task.observer_template='{answers}'", "must contain {question}"),
-        ("task.answer_template=''", "must contain {response}"),
     ],
 )
 def test_a_setting_outside_its_range_is_refused(override: str, said: str) -> None:

@@ -8,12 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
-from cory.config import ConfigError, ExactMatchConfig, MmluConfig
-from cory.config.errors import lines_of
-from cory.episode import Episode, Prompt, Turn
-from cory.rewards.exact_match import ExactMatch
+from cory.config import ConfigError, MmluConfig
+from cory.episode import Prompt
 from cory.tasks.mmlu import MmluTask
 from tests.support.composing import parsed
 from tests.tasks.rows import write_rows
@@ -69,38 +66,6 @@ def test_questions_are_asked_with_their_options(task: Callable[..., MmluTask]) -
         made.prompt_of("Why?")
 
 
-def test_a_response_is_right_when_it_chooses_the_letter(task: Callable[..., MmluTask]) -> None:
-    mmlu = task()
-    prompt = mmlu.held_out(1, "test")[0]
-    said = ["Not (A): (B)", r"\boxed{B}", "(C)", "I do not know."]
-    turns = [Turn("a", "solo", 0, "", text, [1], [2]) for text in said]
-    ExactMatch(ExactMatchConfig(name="exact_match"), mmlu, None).score([Episode(prompt, turns)])
-    assert [turn.score for turn in turns] == [1.0, 1.0, 0.0, 0.0]
-    assert [mmlu.read(text) for text in said] == ["B", "B", "C", None]
-    assert mmlu.read(str(prompt.answer)) == "B"
-
-
-def test_all_subjects_come_from_one_split_of_the_hub(
-    monkeypatch: pytest.MonkeyPatch, composed: MmluConfig, tokenizer: Any
-) -> None:
-    class Table:
-        column_names = ("question", "choices", "answer")
-
-        def __getitem__(self, name: str) -> list[Any]:
-            return [row[name] for row in ROWS]
-
-    asked: list[tuple[str | None, ...]] = []
-
-    def given(path: str, subset: str | None, split: str, offline: str, key: str) -> Table:
-        asked.append((path, subset, split))
-        return Table()
-
-    monkeypatch.setattr("cory.tasks.data.tables.hub_table", given)
-    parts = MmluTask(composed.replace(pick_train=6, pick_test=6), tokenizer, rng()).parts
-    assert asked == [("cais/mmlu", "all", "test")] * 2
-    assert len({prompt.text for part in parts.values() for prompt in part}) == 12
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -119,21 +84,3 @@ def test_rows_that_cannot_be_used_are_refused(
         task()
     message = str(refusal.value)
     assert "\n" not in message and said.replace("{tmp}", str(tmp_path)) in message
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"pick_train": None, "pick_test": None}, "training problem mmlu-train-0 and test"),
-        ({"choices_column": "options"}, "task.choices_column=options is not in the data; it has"),
-        ({"prompt_template": "{question}"}, "must contain {options}"),
-    ],
-)  # fmt: skip
-def test_settings_that_cannot_be_are_refused(
-    values: dict[str, Any], said: str, task: Callable[..., MmluTask]
-) -> None:
-    with pytest.raises((ConfigError, ValidationError)) as refusal:
-        task(**values)
-    error = refusal.value
-    (line,) = lines_of(error) if isinstance(error, ValidationError) else str(error).splitlines()
-    assert said in line

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from cory.config import ConfigError
-from cory.tasks.answers.answers import final_number, is_right
+from cory.tasks.answers.answers import final_number
 from cory.tasks.problems import KINDS, PARTS, draw_distinct, draw_problem, part_of
 from cory.tasks.questions import QuestionsTask
 from tests.support.composing import parsed
@@ -44,7 +44,7 @@ def test_every_step_of_a_worked_answer_is_right(kind: str) -> None:
         for left, right in steps:
             assert value_of(left) == int(right), problem
         assert steps[-1][1] == problem.answer
-        assert problem.kind == kind and is_right(problem.solution, problem.answer)
+        assert problem.kind == kind and final_number(problem.solution) == int(problem.answer)
         if kind != "story":
             asked = problem.question.removeprefix("What is ").removesuffix("?")
             assert value_of(asked) == int(problem.answer), problem
@@ -146,24 +146,15 @@ def test_every_run_has_the_same_questions_in_its_own_order(tokenizer: Any) -> No
     assert sorted(p.id for p in first) == sorted(p.id for p in second)
 
 
-def test_a_probe_is_asked_as_the_questions_are(tokenizer: Any) -> None:
-    arithmetic = task(tokenizer, "task.train_problems=9", "task.test_problems=9")
-    probe = arithmetic.prompt_of("What is 1 + 1? ")
-    assert (probe.text, probe.answer) == ("Question: What is 1 + 1? Answer:", None)
-
-
 @pytest.mark.parametrize(
     ("override", "said"),
     [
         ("task.kinds=[adds]", "task.kinds: adds is not one of add, subtract, multiply, story, mix"),
         ("task.kinds=[multiply]", "task.test_problems=500: multiply: only "),
         ("task.kinds=[]", "task.source=generated: needs task.kinds, got []"),
-        ("task.kinds=null", "task.source=generated: needs task.kinds, got null"),
         ("task.train_problems=null", "task.source=generated: needs task.train_problems, got null"),
-        ("task.test_problems=0", "task.test_problems=0: must be at least 1"),
         ("task.train_split='train[:0%]'", "task.train_split=train[:0%] has none of the 100"),
         ("task.source=hub", "task.source=hub: needs task.path, got null"),
-        ("task.source=path", "task.source=path: needs task.path, got null"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(override: str, said: str, tokenizer: Any) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
 from itertools import combinations
@@ -9,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from datasets import Dataset
 
 from cory.config import ConfigError
 from cory.tasks.data.reviews import Review, clean, package_reviews, package_sentences
@@ -114,14 +112,6 @@ def test_sampling_is_a_function_of_the_seed(reviews_file: Path, tokenizer: Any) 
     assert other.sample(30) != prompts
 
 
-def test_every_review_comes_once_per_pass(reviews_file: Path, tokenizer: Any) -> None:
-    imdb = file_task(reviews_file, tokenizer)
-    passes = [[prompt.id for prompt in imdb.sample(90)] for _ in range(3)]
-    for ids in passes:
-        assert sorted(ids) == sorted(f"imdb-train-{n}" for n in range(90))
-    assert passes[0] != passes[1] != passes[2]
-
-
 def test_held_out_prompts_depend_on_nothing(reviews_file: Path, tokenizer: Any) -> None:
     imdb, other, third = (file_task(reviews_file, tokenizer, seed=s) for s in (1, 2, 1))
     first = imdb.held_out(10, "test")
@@ -132,20 +122,6 @@ def test_held_out_prompts_depend_on_nothing(reviews_file: Path, tokenizer: Any) 
     assert imdb.held_out(4, "test") == first[:4]
     assert third.sample(5) == next_ones  # they take nothing from the data stream
     assert imdb.held_out(11, "test") == first  # all that there are
-
-
-@pytest.mark.parametrize("suffix", ["json", "csv", "parquet"])
-def test_a_file_may_have_other_formats(suffix: str, tokenizer: Any, tmp_path: Path) -> None:
-    path = tmp_path / f"reviews.{suffix}"
-    if suffix == "json":
-        path.write_text(json.dumps([{"body": text} for text in REVIEWS]))
-    elif suffix == "csv":
-        with path.open("w", newline="") as file:
-            csv.writer(file).writerows([["body"], *([text] for text in REVIEWS)])
-    else:
-        Dataset.from_dict({"body": REVIEWS}).to_parquet(path)
-    imdb = file_task(path, tokenizer, "task.text_column=body")
-    assert [text for _, text in imdb.parts["train"] + imdb.parts["test"]] == REVIEWS
 
 
 def test_short_reviews_are_left_out(tokenizer: Any, tmp_path: Path) -> None:

@@ -96,23 +96,15 @@ def test_the_answer_is_what_the_program_returns(
     assert (question.answer, question.text.startswith("What is 2 + 2?\n")) == ("4", True)
 
 
-def test_the_first_rows_are_a_setting(folder: Path, tokenizer: Any) -> None:
-    few = task(folder, tokenizer, "task.train_split='train[:3]'")
-    assert [prompt.answer for prompt in few.parts["train"]] == ["12", "30"]
-
-
 @pytest.mark.parametrize(
     ("returned", "integer", "number"),
     [
         ("12", "12", "12"),
-        ("-3.0", "-3", "-3"),
         ("0.30000000000000004", None, "0.3"),
         ("30.000000000000004", "30", "30"),
         ("2.9999999999999996", "3", "3"),
         ("1e-07", None, "0.0000001"),
-        ("1e-12", "0", "0"),
         ("-0.0", "0", "0"),
-        ("1200.50", None, "1200.5"),
         ("1e+16", "1" + "0" * 16, "1" + "0" * 16),
     ],
 )
@@ -121,14 +113,6 @@ def test_answers_are_written_as_data_sets_write_them(
 ) -> None:
     assert answer_of(ProgramResult("value", returned), "integers") == integer
     assert answer_of(ProgramResult("value", returned), "numbers") == number
-
-
-def test_other_numbers_may_be_kept(folder: Path, tokenizer: Any) -> None:
-    tinygsm = task(folder, tokenizer, "task.programs.answers=numbers")
-    assert [prompt.answer for prompt in tinygsm.parts["train"]][:2] == [
-        "12",
-        "0.333333333",
-    ]
 
 
 @pytest.mark.slow
@@ -182,30 +166,16 @@ def test_one_process_runs_the_programs(
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("task.programs.answers=even", "must be integers or numbers"),
         ("task.programs.function=f-1", "function=f-1: must be a Python name"),
-        ("task.programs.seconds=0", "task.programs.seconds=0: must be at least 1"),
-        ("task.programs.memory=8", "task.programs.memory=8: must be at least 64"),
         ("task.programs.code_column=body", "task.programs.code_column=body is not in the data; it"),
         ("task.programs.path={tmp}/x", "task.programs.path={tmp}/x: there is no such file"),
         ("task.programs.cache={tmp}/gsm8k/test.jsonl", "task.programs.cache={tmp}/gsm8k/test.js"),
         ("task.programs.function=main", "task.programs.path={tmp}/tinygsm: no program returned an"),
         ("task.source=generated task.kinds=[add] task.train_problems=1 task.test_problems=1",
          "task.programs: needs task.source=hub or path"),
-        ("task.programs.seconds=x", "task.programs.seconds=x: must be a whole number"),
-        ("+task.programs.second=1", "task.programs.second is not a setting; did you mean"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(override: str, said: str, folder: Path, tokenizer: Any) -> None:
     with pytest.raises(ConfigError) as refusal:
         task(folder, tokenizer, *override.format(tmp=folder).split())
     assert said.format(tmp=folder) in str(refusal.value) and "\n" not in str(refusal.value)
-
-
-def test_other_tasks_have_no_programs() -> None:
-    for name in ("gsm8k", "gsm8k_chat", "arithmetic"):
-        assert parsed(f"task={name}").task.programs is None
-    paper = parsed("task=tinygsm").task
-    assert (paper.train_split, paper.test_split, paper.path) == (
-        "train[:12800]", "test", "openai/gsm8k"
-    )  # fmt: skip

@@ -42,7 +42,7 @@ APART = re.compile(r"(^|[=≈])\s*-(?:\s|\\[,;: ])+")  # the sign of \boxed{- 18
 
 
 def final_number(response: str, next_question: str = IGNORED) -> Fraction | None:
-    """The exact value of the number in a response; None where there is none.
+    """The exact value of the number in a response: 0.50 is 1/2. None where there is none.
 
     next_question: of a response that goes on with another question: `ignored`: the text before it
         is read; `read`: all of it; `no_answer`: nothing
@@ -60,15 +60,6 @@ def final_number(response: str, next_question: str = IGNORED) -> Fraction | None
         if values:
             return values[-1]
     return None
-
-
-def is_right(response: str, answer: str, next_question: str = IGNORED) -> bool:
-    """Whether the response's number has the answer's value: 0.50 is 1/2, and 18.00 is 18.
-
-    next_question: as in `final_number`
-    """
-    given = final_number(response, next_question)
-    return given is not None and given == final_number(answer)
 
 
 def is_number(text: str) -> bool:

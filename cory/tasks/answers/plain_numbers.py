@@ -11,6 +11,7 @@ from collections.abc import Callable
 TEXT = r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf)\s*\{([^{}]*)\}"
 POWER = r"\^(?:-?[0-9]+|\{\s*-?[0-9]+\s*\})"
 ARGUMENT = r"\s*(?:\{([^{}]*)\}|([0-9]))"  # \frac12 has two arguments of one digit
+REPEATING = r"(?<![0-9.])([0-9]*)\.([0-9]*)\\(?:overline|bar)\s*(?:\{([0-9]+)\}|([0-9]))"
 LONGEST = 300  # digits that are converted; int() refuses thousands
 
 
@@ -35,13 +36,15 @@ def _fraction(match: re.Match[str]) -> str:
     return f"{top}/{bottom}"
 
 
-def _repeating(match: re.Match[str]) -> str:
-    r"""0.1\overline{6}, which is 16 - 1 over 90, as 15/90."""
+def repeating(match: re.Match[str]) -> tuple[int, int]:
+    r"""The fraction that a REPEATING is: of 0.1\overline{6} 16 - 1 over 90."""
     before, fixed, period = match[1] or "0", match[2], match[3] or match[4]
-    if len(match[0]) > LONGEST:
-        return match[0]
-    bottom = "9" * len(period) + "0" * len(fixed)
-    return f"{int(before + fixed + period) - int(before + fixed)}/{bottom}"
+    top = int(before + fixed + period) - int(before + fixed)
+    return top, (10 ** len(period) - 1) * 10 ** len(fixed)
+
+
+def _repeating(match: re.Match[str]) -> str:
+    return match[0] if len(match[0]) > LONGEST else "{}/{}".format(*repeating(match))
 
 
 def _in_base(match: re.Match[str]) -> str:
@@ -66,7 +69,7 @@ REPLACEMENTS: list[tuple[re.Pattern[str], Replacement]] = [
         (rf"(?<=[a-zA-Z\u00b5]){POWER}", ""),  # cm^2
         (r"(?<![a-zA-Z0-9])([a-zA-Z])_(?:[0-9]+|\{[0-9]+\})", r"\1"),  # x_1
         (r"(?<![0-9.])([0-9]+)_(?:([0-9]{1,2})|\{([0-9]{1,2})\})(?![0-9.])", _in_base),
-        (r"(?<![0-9.])([0-9]*)\.([0-9]*)\\(?:overline|bar)\s*(?:\{([0-9]+)\}|([0-9]))", _repeating),
+        (REPEATING, _repeating),
         (r"(?<=[0-9])(?=\\[dt]?frac)", " "),
         (rf"\\[dt]?frac{ARGUMENT}{ARGUMENT}", _fraction),
         (r"\\(?:times|cdot)(?![a-zA-Z])", "\u00d7"),

@@ -5,8 +5,9 @@ from typing import Any
 from cory.config import ConfigError, require
 from cory.episode import Message, Prompt
 from cory.models.tokenization import Texts
+from cory.tasks.data.tables import is_blank
 
-KEYS = ("role", "content")
+KEYS = {"role", "content"}
 
 
 def chat_messages(value: list[Any], where: str) -> list[Message]:
@@ -14,24 +15,21 @@ def chat_messages(value: list[Any], where: str) -> list[Message]:
 
     where: row and column, for refusals
     """
-    require(bool(value), f"{where} is empty: a prompt needs a message")
-    found = []
+    messages = []
     for number, message in enumerate(value, 1):
-        place = f"{where}, message {number}"
-        require(isinstance(message, dict), f"{place} must have role and content, got {message}")
-        others = [key for key, given in message.items() if key not in KEYS and given is not None]
+        given = message.items() if isinstance(message, dict) else ()
+        texts = {key: text for key, text in given if text is not None}
         require(
-            not others,
-            f"{place} must have role and content alone, got '{''.join(map(str, others[:1]))}'",
+            set(texts) == KEYS and all(isinstance(text, str) for text in texts.values()),
+            f"{where}, message {number} must have a text as role and as content alone, got "
+            f"{message}",
         )
-        for key in KEYS:
-            text = message.get(key)
-            require(isinstance(text, str), f"{place} must have a text as '{key}', got {text}")
-        found.append({key: str(message[key]) for key in KEYS})
-    last = found[-1]
-    require(last["role"] == "user", f"{where} must end with the user's message, got {last['role']}")
-    require(bool(last["content"].strip()), f"{where}: the last message is empty")
-    return found
+        messages.append(texts)
+    require(
+        bool(messages) and messages[-1]["role"] == "user" and not is_blank(messages[-1]["content"]),
+        f"{where} must end with a message of the user's that is not empty",
+    )
+    return messages
 
 
 def chat_tokens(prompt: Prompt, texts: Texts) -> int:

@@ -1,12 +1,14 @@
-"""The order of training data over epochs."""
+"""The order of training data over epochs, and how many of the test data are asked for."""
 
 import hashlib
 import json
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from cory import distributed
 from cory.config import require
 
 PROMPTS = "prompts"  # in a state: hash of the data
@@ -52,3 +54,17 @@ def hash_of(rows: Iterable[Any]) -> str:
     for row in rows:
         digest.update(json.dumps(row, sort_keys=True).encode())
     return digest.hexdigest()
+
+
+def at_most(count: int | None, there: int, what: str) -> int | None:
+    """The number of prompts that an evaluation asks; a note says where there are fewer.
+
+    what: what they are, as `test questions`
+    """
+    if count is None or count <= there:
+        return count
+    _note(f"evaluation.prompts={count}: there are only {there} {what}; all are asked")
+    return there
+
+
+_note = cache(distributed.note)  # once for a process, however often prompts are asked for

@@ -1,7 +1,6 @@
 """The prompts of a task that are all made when it is built, and how runs draw from them."""
 
-import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,16 @@ from cory.config.task import MessageConfig, QuestionsConfig
 from cory.episode import Prompt
 from cory.models.tokenization import Texts
 from cory.tasks.data.chats import chat_tokens
-from cory.tasks.data.epochs import EpochSampler, hash_of
-from cory.tasks.data.repeats import look_for_repeats
-from cory.tasks.data.shrink import at_most
-from cory.tasks.data.subset import pick_subset, refuse_shared
+from cory.tasks.data.epochs import EpochSampler, at_most, hash_of
+from cory.tasks.data.subset import pick_subset, question
 
 
 class PromptSet:
     """Training and test prompts of at most `task.max_prompt_tokens` tokens.
 
     Longer ones are left out of the training and refused in an evaluation: a benchmark's rows are
-    never left out. Tasks inherit from it beside their form.
+    never left out. What is asked in the test is not trained on. Tasks inherit from it beside their
+    form.
     """
 
     def __init__(
@@ -31,23 +29,13 @@ class PromptSet:
         prompts_of: Callable[[str], list[Prompt]],
         tokenizer: Any,
         stream: np.random.Generator,
-        disjoint: bool = False,
     ) -> None:
         """prompts_of: all prompts of a part of the data, `train` or `test`
         stream: the order of the training prompts comes from it
-        disjoint: refuse training prompts that ask a test question, as is done for files
         """
         train, test = pick_subset(config, prompts_of("train"), prompts_of("test"))
-        own_file = config.source == "path" and not config.picks()
-        if disjoint or (own_file and not isinstance(config, PromptsConfig)):
-            refuse_shared(train, test)
-        read: Callable[[str], Hashable | None] = getattr(self, "read", str)
-        # what others have published is taken as it is
-        published = config.source == "hub" and not isinstance(config, PromptsConfig)
-        strict = config.contradictions == "refused" and not published
         where = f"task.path={config.path}" if config.path is not None else f"task={config.name}"
-        setting = "task.contradictions" if strict else None
-        look_for_repeats({"train": train, "test": test}, read, where, setting)
+        train = _untested(train, test, where)
         self._tokenizer = tokenizer
         self._chat = Texts(tokenizer, "model.chat=true", chat=True)
         self._max_tokens = config.max_prompt_tokens
@@ -91,11 +79,10 @@ class PromptSet:
             f"task.max_prompt_tokens={self._max_tokens}: all {len(prompts)} training prompts are "
             f"longer",
         )
-        if longer and distributed.rank() == 0:
-            print(
-                f"note: task.max_prompt_tokens={self._max_tokens} leaves out {len(longer)} of "
-                f"{len(prompts)} training prompts; the first is {longer[0].id}",
-                file=sys.stderr,
+        if longer:
+            distributed.note(
+                f"task.max_prompt_tokens={self._max_tokens} leaves out {len(longer)} of "
+                f"{len(prompts)} training prompts; the first is {longer[0].id}"
             )
         return kept
 
@@ -108,3 +95,20 @@ class PromptSet:
             next(of_texts) if prompt.messages is None else chat_tokens(prompt, self._chat)
             for prompt in prompts
         ]
+
+
+def _untested(train: list[Prompt], test: list[Prompt], where: str) -> list[Prompt]:
+    """The training prompts that ask no test question; a note says how many are left out."""
+    tested = set(map(question, test))
+    free = [prompt for prompt in train if question(prompt) not in tested]
+    require(
+        bool(free) or not train,
+        f"{where}: every training prompt is a test prompt, too; choose task.train_split and "
+        f"task.test_split that differ, or set task.pick_train and task.pick_test",
+    )
+    if len(free) < len(train):
+        distributed.note(
+            f"{where}: {len(train) - len(free)} of {len(train)} training prompts are test prompts, "
+            f"too, and are left out of the training"
+        )
+    return free

@@ -46,25 +46,6 @@ def held_out_part(
     return train, [prompt for prompt in prompts if question(prompt) in held]
 
 
-def without_tested(train: list[Prompt], test: list[Prompt]) -> list[Prompt]:
-    """The training prompts that ask no test question."""
-    tested = set(map(question, test))
-    return [prompt for prompt in train if question(prompt) not in tested]
-
-
-def refuse_shared(train: Sequence[Prompt], test: Sequence[Prompt]) -> None:
-    """Raises ConfigError where a training and a test problem ask the same question."""
-    tested = {question(prompt): prompt.id for prompt in test}
-    for prompt in train:
-        other = tested.get(question(prompt))
-        require(
-            other is None,
-            f"training problem {prompt.id} and test problem {other} ask the same question; choose "
-            f"task.train_split and task.test_split that share none, or set task.pick_train and "
-            f"task.pick_test",
-        )
-
-
 def question(prompt: Prompt) -> str:
     """The text by which problems are compared: with single spaces; of a chat, all messages."""
     said = [] if prompt.messages is None else [m["content"] for m in prompt.messages[:-1]]

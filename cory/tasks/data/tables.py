@@ -1,61 +1,92 @@
 """Rows of a data set on the hub, in a local file, or in a folder with one file per split."""
 
 import csv
-import glob
 import io
 import json
-import re
 import sys
-from collections.abc import Mapping, Sequence
-from itertools import product, zip_longest
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cory.config import ConfigError, require
+from cory.config import ConfigError, nearest, require
 from cory.config.task import MessageConfig, QuestionsConfig
 
 FORMATS = (".jsonl", ".json", ".csv", ".parquet")
 
 
-def split_rows(
+@dataclass(frozen=True)
+class Row:
+    """A row of a file or of a data set on the hub."""
+
+    id: str  # file and line, as my.jsonl:3; of the hub split and row; both counted from 1
+    where: str  # the same for refusals, with the setting that it comes from
+    values: Mapping[str, Any]  # column -> value
+
+
+def rows_of(
     source: str,
     path: str,
     split: str,
-    columns: Mapping[str, str],
     *,
-    subset: str | None = None,
+    split_key: str,
     key: str = "task.path",
-    offline: str = "task.source=path with a local file or folder",
-    sliced: bool = True,
-) -> list[tuple[Any, ...]]:
-    """The rows of one split, each as a tuple of the columns in their order.
+    subset: str | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> list[Row]:
+    """The rows of a split, or of a slice of it as `train[:90%]`; a file is the split `train`.
 
     source: hub | path
-    columns: setting that names a column -> the column's name in the data
-    subset, offline, key: as in `hub_table`
-    sliced: as in `local_table`
-    Raises ConfigError where the data or a column cannot be had.
+    split_key, key: the settings that `split` and `path` come from
+    columns: setting that names a column -> the column's name; None: all columns are read
+    subset: as in `hub_table`
+    Raises ConfigError where the data or a column cannot be had, or there is no row.
     """
+    place = f"{key}={path}"
     if source == "hub":
-        found = hub_table(path, subset, split, offline, key)
-        table = {name: found[name] for name in found.column_names}  # read when asked for
+        table = hub_table(path, subset, split, key)
+        if columns is not None:
+            require_columns(table.column_names, columns.items())
+            table = table.select_columns(list(dict.fromkeys(columns.values())))
+        rows = [
+            Row(f"{split}:{number}", f"{place}: row {number} of {split}", values)
+            for number, values in enumerate(table.to_list(), 1)
+        ]
     else:
-        table = local_table(path, split, tuple(columns.values()), key, sliced)
-    values = [column(table, setting, name) for setting, name in columns.items()]
-    return list(zip(*values, strict=True))
+        rows = _rows_of_files(path, split, split_key, key)
+        if rows and columns is not None:
+            require_columns(list(rows[0].values), columns.items())
+    require(bool(rows), f"{place}: there is no row in {split_key}={split}")
+    return rows
 
 
 def part_rows(
     config: QuestionsConfig | MessageConfig,
     part: str,
-    columns: Mapping[str, str],
+    columns: Sequence[str],
     subset: str | None = None,
 ) -> list[tuple[Any, ...]]:
-    """`split_rows` of the split that a task's settings name for a part, `train` or `test`."""
+    """The columns' values in each row of the split that a task's settings name for a part.
+
+    part: train | test
+    columns: settings that name them
+    """
     assert config.path is not None  # generated questions have no rows
+    named = {f"task.{setting}": getattr(config, setting) for setting in columns}
     split = config.train_split if part == "train" else config.test_split
-    sliced = not config.picks()  # picked problems of one split share no question
-    return split_rows(config.source, config.path, split, columns, subset=subset, sliced=sliced)
+    key = f"task.{part}_split"
+    return column_rows(config.source, config.path, split, named, split_key=key, subset=subset)
+
+
+def column_rows(
+    source: str, path: str, split: str, columns: Mapping[str, str], **where: Any
+) -> list[tuple[Any, ...]]:
+    """The values of some columns in each row of a split, in the columns' order.
+
+    columns, where: as in `rows_of`
+    """
+    rows = rows_of(source, path, split, columns=columns, **where)
+    return [tuple(row.values[name] for name in columns.values()) for row in rows]
 
 
 def row_texts(where: str, *columns: tuple[str, object]) -> list[str]:
@@ -77,13 +108,22 @@ def is_blank(text: str) -> bool:
     return not any(sign.isprintable() and not sign.isspace() for sign in text)
 
 
-def hub_table(
-    path: str, subset: str | None, split: str, offline: str, key: str = "task.path"
-) -> Any:
+def require_columns(names: Sequence[str], wanted: Iterable[tuple[str, str]]) -> None:
+    """ConfigError for a column that is not in the data.
+
+    wanted: (setting that names a column, the column's name)
+    """
+    for key, name in wanted:
+        require(
+            name in names,
+            f"{key}={name} is not in the data; it has {', '.join(names)}{nearest(name, names)}",
+        )
+
+
+def hub_table(path: str, subset: str | None, split: str, key: str) -> Any:
     """One split of a data set on the hub.
 
     subset: name of a configuration, of data sets that have several
-    offline: settings that need no network, for the error message
     key: the setting that `path` comes from
     """
     from datasets import load_dataset  # noqa: PLC0415  half a second, and many runs do without
@@ -93,105 +133,96 @@ def hub_table(
     except Exception as error:  # its readers and its network, which share no base class
         raise ConfigError(
             f"{key}={path}: the hub did not give split '{split}' ({_first_line(error)}); "
-            f"to work offline set {offline} (HF_HUB_OFFLINE=1 stops asking the hub)"
+            f"to work offline set {key.removesuffix('path')}source=path with a local file or "
+            f"folder as {key} (HF_HUB_OFFLINE=1 stops asking the hub)"
         ) from error
 
 
-def local_table(
-    path: str, split: str, columns: Sequence[str], key: str = "task.path", sliced: bool = True
-) -> dict[str, list[Any]]:
-    """The columns of a slice of one file, as `train[:90%]`, or of a split's file in a folder.
-
-    columns: keys that every line of a .jsonl file must have
-    key: the setting that `path` comes from
-    sliced: refuse all of one file as a split, because training and test rows would be the same
-    """
-    place = Path(path).expanduser()
+def _rows_of_files(path: str, split: str, split_key: str, key: str) -> list[Row]:
     file, name = file_of_split(path, split, key), split.partition("[")[0]
-    # a file is one split called train; `test` of a file would be the same rows again
+    folder = Path(path).expanduser().is_dir()
     require(
-        place.is_dir() or split.startswith("train[") or (split == "train" and not sliced),
-        f"task.source=path needs slices of the file, typed as 'task.train_split=\"train[:90%]\"' "
-        f"and 'task.test_split=\"train[90%:]\"', or a folder with a file per split; got {split}",
+        folder or name == "train",
+        f"{split_key}={split}: {key}={path} is one file, which is the split train; set slices, "
+        f"typed as 'task.train_split=\"train[:90%]\"' and 'task.test_split=\"train[90%:]\"', or "
+        f"for task=prompts task.held_out_share=0.1 and task.test_split=null",
     )
-    rows = file_rows(file, key, columns)
-    require(bool(rows), f"{key}={file} has no rows")
-    chosen = rows_of_split(split, name, len(rows), f"{key}={file}: split")
-    return {column: [rows[row][column] for row in chosen] for column in rows[0]}
+    rows = file_rows(file, key)
+    chosen = rows_of_split(split, name, len(rows), split_key) if rows else []
+    line = "line" if file.suffix == ".jsonl" else "row"
+    within = f"{file.name} " if folder else ""
+    return [
+        Row(f"{file.name}:{row + 1}", f"{key}={path}: {within}{line} {row + 1}", rows[row])
+        for row in chosen
+    ]
 
 
-def file_rows(
-    file: Path, key: str = "task.path", columns: Sequence[str] = ()
-) -> list[dict[str, Any]]:
+def file_of_split(path: str, split: str, key: str = "task.path") -> Path:
+    """The one file at `path`, or the file of a split, `name` or a slice of it, in the folder."""
+    place, name = Path(path).expanduser(), split.partition("[")[0]
+    if place.is_dir():
+        files = [file for suffix in FORMATS if (file := place / f"{name}{suffix}").is_file()]
+        require(
+            len(files) == 1,
+            f"{key}={path}: the folder must hold one file for split '{name}' "
+            f"({', '.join(name + suffix for suffix in FORMATS)}), found {len(files)}",
+        )
+        return files[0]
+    require(place.is_file(), f"{key}={path}: there is no such file")
+    return place
+
+
+def rows_of_split(split: str, name: str, count: int, key: str) -> list[int]:
+    """The row numbers that a split means, `name` itself or a slice as name[:90%], of `count` rows.
+
+    key: the setting that `split` comes from
+    Raises ConfigError for a split of another name or form.
+    """
+    from datasets import ReadInstruction  # noqa: PLC0415  as in hub_table
+
+    try:
+        parts = ReadInstruction.from_spec(split).to_absolute({name: count})
+    except (ValueError, AssertionError) as error:
+        raise ConfigError(
+            f"{key}={split} must be {name} or a slice of it, as {name}[:90%]: {_first_line(error)}"
+        ) from None
+    return [row for part in parts for row in range(part.from_, part.to)]
+
+
+def file_rows(file: Path, key: str) -> list[dict[str, Any]]:
     """All rows of one file, with exactly the values that stand there.
 
     A cell of a .csv file is a text, or None if it is empty. A column that a row lacks is None in
     it. Dates and bytes, as Parquet has, are Python's.
     key: the setting that the file comes from
-    columns: keys that every line of a .jsonl file must have, if its first one has them
     """
-    require(
-        file.suffix in FORMATS,
-        f"{key}={file} must end in one of {', '.join(FORMATS)}",
-    )
-    if file.suffix == ".parquet":
-        return _parquet_rows(file, key)
-    if file.suffix == ".csv":
-        return csv_rows(file, key)
-    rows = _json_list(file, key) if file.suffix == ".json" else json_lines(file, key)
-    if file.suffix == ".jsonl":
-        for (number, row), name in product(enumerate(rows, 1), columns):
-            # a key that the first line lacks, too, is the setting's mistake: `column` reports it
-            require(
-                name in row or name not in rows[0],
-                f"{key}={file}: line {number} has no '{name}'",
-            )
+    readers = dict(zip(FORMATS, (json_lines, _json_list, _csv_rows, _parquet_rows), strict=True))
+    require(file.suffix in readers, f"{key}={file} must end in one of {', '.join(readers)}")
+    rows = readers[file.suffix](file, key)
     names = dict.fromkeys(name for row in rows for name in row)
     return [{name: row.get(name) for name in names} for row in rows]
-
-
-def csv_rows(file: Path, key: str) -> list[dict[str, Any]]:
-    """The rows of a .csv file: every cell a text as it stands there, an empty one None.
-
-    Lines without any cell are no rows; cells that a short row lacks are empty.
-    Raises ConfigError for a column named twice, and for a row with more cells than columns.
-    """
-    csv.field_size_limit(sys.maxsize)  # a text may be longer than 131,072 characters
-    # not universal newlines, which would change a text's own; a byte order mark is no text
-    lines = io.StringIO(_text(file, key, newline="").removeprefix("\ufeff"), newline="")
-    try:
-        names, *rows = [row for row in csv.reader(lines, strict=True) if row] or [[]]
-    except csv.Error as error:
-        raise ConfigError(
-            f"{key}={file}: cannot be read as cells between commas: {error}"
-        ) from None
-    require(
-        len(names) > 1 or not re.search("[;\t]", "".join(names)),
-        f"{key}={file}: cells must be separated by commas, got the header '{''.join(names)}'",
-    )
-    for name in names:
-        require(names.count(name) == 1, f"{key}={file}: two columns are called '{name}'")
-    for number, row in enumerate(rows, 1):
-        require(
-            len(row) <= len(names),
-            f"{key}={file}: row {number} has {len(row)} cells, the header {len(names)}",
-        )
-    return [{name: cell or None for name, cell in zip_longest(names, row)} for row in rows]
 
 
 def json_lines(file: Path, key: str) -> list[dict[str, Any]]:
     """The object on each line of a .jsonl file; ConfigError for another line, by its number."""
     text = _text(file, key)
     require(bool(text.strip()), f"{key}={file} has no rows")
-    rows = []
     # not splitlines(), which would also cut at characters that JSON allows inside a text
-    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
-        where = f"{key}={file}: line {number}"
-        require(bool(line.strip()), f"{where} is empty")
-        row = _json(line, where)
-        require(isinstance(row, dict), f"{where} must be an object with keys")
-        rows.append(row)
+    lines = text.removesuffix("\n").split("\n")
+    rows = [_json(line, f"{key}={file}: line {number}") for number, line in enumerate(lines, 1)]
+    for number, row in enumerate(rows, 1):
+        require(isinstance(row, dict), f"{key}={file}: line {number} must be an object with keys")
     return rows
+
+
+def _json_list(file: Path, key: str) -> list[dict[str, Any]]:
+    """The objects of a .json file, which is a list of them."""
+    rows: Any = _json(_text(file, key), f"{key}={file}")
+    require(
+        isinstance(rows, list) and all(isinstance(row, dict) for row in rows),
+        f"{key}={file} must be a list of objects with keys",
+    )
+    return list(rows)
 
 
 def _json(text: str, where: str) -> Any:
@@ -204,86 +235,46 @@ def _json(text: str, where: str) -> Any:
     return value
 
 
-def file_of_split(path: str, split: str, key: str = "task.path") -> Path:
-    """The one file at `path`, or the file of a split, `name` or a slice of it, in the folder."""
-    place = Path(path).expanduser()
-    file = place
-    if place.is_dir():
-        file = _file_of_split(place, split.partition("[")[0], f"{key}={path}")
-    require(file.is_file(), f"{key}={path}: there is no such file")
-    return file
+def _csv_rows(file: Path, key: str) -> list[dict[str, Any]]:
+    """The rows of a .csv file; lines without any cell are none.
 
-
-def rows_of_split(split: str, name: str, count: int, key: str = "") -> list[int]:
-    """The row numbers that a split means, `name` itself or a slice as name[:90%], of `count` rows.
-
-    key: the setting that `split` comes from; empty: task.<name>_split
-    Raises ConfigError for a split of another name or form.
+    Raises ConfigError for a column named twice, and for a row with more cells than columns.
     """
-    from datasets import ReadInstruction  # noqa: PLC0415  as in hub_table
-
+    csv.field_size_limit(sys.maxsize)  # a text may be longer than 131,072 characters
+    reader = csv.DictReader(io.StringIO(_text(file, key), newline=""), strict=True)
     try:
-        parts = ReadInstruction.from_spec(split).to_absolute({name: count})
-    except (ValueError, AssertionError) as error:
+        names, rows = reader.fieldnames or [], list(reader)
+    except csv.Error as error:
         raise ConfigError(
-            f"{key or f'task.{name}_split'}={split} must be {name} or a slice of it, as "
-            f"{name}[:90%]: "
-            f"{_first_line(error)}"
+            f"{key}={file}: cannot be read as cells between commas: {error}"
         ) from None
-    return [row for part in parts for row in range(part.from_, part.to)]
-
-
-def column(table: Mapping[str, Sequence[Any]], key: str, name: str) -> list[Any]:
-    """All values of one column; ConfigError where the table has none of this name.
-
-    key: the setting that `name` comes from
-    """
-    require(name in table, f"{key}={name} is not in the data; it has {', '.join(table)}")
-    return list(table[name])
+    for name in names:
+        require(names.count(name) == 1, f"{key}={file}: two columns are called '{name}'")
+    for number, row in enumerate(rows, 1):
+        require(None not in row, f"{key}={file}: row {number} has more cells than the header")
+    return [{name: row[name] or None for name in names} for row in rows]
 
 
 def _parquet_rows(file: Path, key: str) -> list[dict[str, Any]]:
-    from datasets import load_dataset  # noqa: PLC0415  as in hub_table
+    from pyarrow import ArrowException  # noqa: PLC0415  as in hub_table; datasets brings it
+    from pyarrow.parquet import ParquetFile  # noqa: PLC0415
 
     try:
-        exactly = glob.escape(str(file))  # the library takes names for patterns
-        table = load_dataset("parquet", data_files={"train": exactly}, split="train")
-    except Exception as error:  # each reader behind `datasets` raises its own
+        rows: list[dict[str, Any]] = ParquetFile(file).read().to_pylist()
+    except (ArrowException, OSError) as error:
         raise ConfigError(f"{key}={file}: cannot be read: {_first_line(error)}") from error
-    rows: list[dict[str, Any]] = table.to_list()
     return rows
 
 
-def _json_list(file: Path, key: str) -> list[dict[str, Any]]:
-    """The objects of a .json file, which is a list of them."""
-    rows: Any = _json(_text(file, key), f"{key}={file}")
-    require(
-        isinstance(rows, list) and all(isinstance(row, dict) for row in rows),
-        f"{key}={file} must be a list of objects with keys",
-    )
-    found: list[dict[str, Any]] = rows
-    return found
-
-
-def _text(file: Path, key: str, newline: str | None = None) -> str:
+def _text(file: Path, key: str) -> str:
+    """A file's text with its own line ends, without a byte order mark."""
     try:
-        with file.open(encoding="utf-8", newline=newline) as opened:
-            return opened.read()
+        return file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = file.read_bytes()[: error.start].count(b"\n") + 1
+        line = error.object[: error.start].count(b"\n") + 1
         raise ConfigError(f"{key}={file}: line {line} is not UTF-8: {error}") from None
     except OSError as error:
         raise ConfigError(f"{key}={file}: cannot be read: {error}") from None
-
-
-def _file_of_split(folder: Path, name: str, where: str) -> Path:
-    files = [file for suffix in FORMATS if (file := folder / f"{name}{suffix}").is_file()]
-    require(
-        len(files) == 1,
-        f"{where}: the folder must hold one file for split '{name}' "
-        f"({', '.join(name + suffix for suffix in FORMATS)}), found {len(files)}",
-    )
-    return files[0]
 
 
 def _first_line(error: BaseException) -> str:

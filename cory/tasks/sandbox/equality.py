@@ -87,13 +87,11 @@ class Equality:
         code = child.wait()
         if code < 0 and code not in ENDED_ITSELF:
             raise RuntimeError(f"task=math: the process that compares was ended by signal {-code}")
-        if distributed.rank() == 0:
-            why = "in time" if code == -signal.SIGPROF else "by math-verify, which fails"
-            print(
-                f"note: task.seconds={self.seconds}: '{one[:40]}' and '{other[:40]}' cannot be "
-                f"compared {why}; they count as different",
-                file=sys.stderr,
-            )
+        why = "in time" if code == -signal.SIGPROF else "by math-verify, which fails"
+        distributed.note(
+            f"task.seconds={self.seconds}: '{one[:40]}' and '{other[:40]}' cannot be compared "
+            f"{why}; they count as different"
+        )
         return False
 
     def _start(self) -> subprocess.Popen[str]:

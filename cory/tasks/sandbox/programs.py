@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from cory import distributed
 from cory.config import ConfigError, ProgramsConfig, require
-from cory.tasks.data.tables import row_texts, split_rows
+from cory.tasks.data.tables import column_rows, row_texts
 from cory.tasks.sandbox.process import GUARD, Limits, ProgramResult, checked, program_results
 
 DECIMALS = 9  # more are rounding errors of floats: 0.1 + 0.2 is 0.30000000000000004
@@ -22,8 +21,7 @@ def answered_questions(
     """(row, question, answer) of the rows whose program returns an answer of the kind asked for."""
     questions, programs = load_programs(config, source, split)
     results = distributed.first_works(lambda: run_programs(config, programs))
-    if distributed.rank() == 0:
-        report_left_out(config, results)
+    report_left_out(config, results)
     answers = [answer_of(result, config.answers) for result in results]
     kept = [
         (row, question, answer)
@@ -43,10 +41,9 @@ def report_left_out(config: ProgramsConfig, results: Sequence[ProgramResult]) ->
     )
     if reasons:
         listed = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
-        print(
-            f"note: task.programs.answers={config.answers} leaves out {reasons.total()} of "
-            f"{len(results)} training questions: {listed}",
-            file=sys.stderr,
+        distributed.note(
+            f"task.programs.answers={config.answers} leaves out {reasons.total()} of "
+            f"{len(results)} training questions: {listed}"
         )
 
 
@@ -55,14 +52,13 @@ def load_programs(config: ProgramsConfig, source: str, split: str) -> tuple[list
     names = (config.question_column, config.code_column)
     keys = ("task.programs.question_column", "task.programs.code_column")
     columns = dict(zip(keys, names, strict=True))
-    questions, programs = [], []
-    rows = split_rows(source, config.path, split, columns, key="task.programs.path")
-    for row, values in enumerate(rows):
-        where = f"task.programs.path={config.path}: row {row}"
-        question, program = row_texts(where, *zip(names, values, strict=True))
-        questions.append(question)
-        programs.append(program)
-    return questions, programs
+    setting = {"split_key": "task.train_split", "key": "task.programs.path"}
+    rows = column_rows(source, config.path, split, columns, **setting)
+    texts = [
+        row_texts(f"task.programs.path={config.path}: row {row}", *zip(names, values, strict=True))
+        for row, values in enumerate(rows)
+    ]
+    return [question for question, _ in texts], [program for _, program in texts]
 
 
 def run_programs(config: ProgramsConfig, programs: Sequence[str]) -> list[ProgramResult]:
@@ -82,10 +78,9 @@ def run_programs(config: ProgramsConfig, programs: Sequence[str]) -> list[Progra
             raise ConfigError(
                 f"task.programs.cache={config.cache} cannot be written: {error.strerror}"
             ) from error
-        print(
-            f"note: runs {len(missing)} programs of task.programs.path={config.path}; what they "
-            f"return is kept in {file}",
-            file=sys.stderr,
+        distributed.note(
+            f"runs {len(missing)} programs of task.programs.path={config.path}; what they return "
+            f"is kept in {file}"
         )
         with cache:
             cache.write("\n")  # ends a line that a kill may have torn

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from cory.tasks.answers.answers import final_number, is_number, is_right
+from cory.tasks.answers.answers import final_number, is_number
 
 CASES = [
     # the last number
@@ -12,63 +12,43 @@ CASES = [
     ("5 + 4 = 9.", "9"),
     ("She buys 2 pens and 3 books, so 5 in all", "5"),
     ("16 - 3 - 4 = 9 eggs, and 9 * 2 = <<9*2=18>>18", "18"),
-    ("Answer:18", "18"),
-    ("(18)", "18"),
-    ("**18**", "18"),
-    ("_18_", "18"),
     ("the total is\n\n42\n\n", "42"),
     ("007", "7"),
     # full stops and other punctuation behind it
     ("It is 18.", "18"),
-    ("It is 18...", "18"),
-    ("It is 18!", "18"),
-    ("It is 18, as asked.", "18"),
     ("so...5", "5"),
     # thousands
     ("70,000", "70000"),
-    ("1,234,567 people", "1234567"),
     ("1,234.50", "1234.5"),
-    ("12,345,", "12345"),
     ("3,4,5", "5"),
-    ("3, 450", "450"),
     ("1,2345", "2345"),
-    ("3,50", "50"),
     ("12\u202f000", "12000"),
     (r"\boxed{1{,}000}", "1000"),
     (r"10\,000", "10000"),
     # signs
     ("-3", "-3"),
-    ("x = -3.", "-3"),
     ("x=-3", "-3"),
     ("\u22123", "-3"),
     ("+7", "7"),
     ("5-3", "3"),
-    ("5 - 3", "3"),
     ("3\u20135 days", "5"),
     ("(2)-3", "3"),
     ("page-3", "3"),
     ("- 3 eggs", "3"),
     ("--3", "3"),
     # decimals
-    ("3.14", "3.14"),
     ("0.5", "1/2"),
     (".5", "1/2"),
     ("-.5", "-1/2"),
-    ("18.00", "18"),
     ("version 1.2.3", "3"),
     # powers of ten as computers write them
     ("The answer is 1e6", "1000000"),
     ("1.5e-3.", "3/2000"),
-    ("2.5E+3 dollars", "2500"),
     ("2e5b", "2"),
     ("3e", "3"),
     # fractions
     ("3/4", "3/4"),
-    ("-3/4", "-3/4"),
-    ("6/8 of it", "3/4"),
     ("1 1/2 cups", "3/2"),
-    ("-1 1/2", "-3/2"),
-    ("60/2", "30"),
     ("10,000/2,500", "4"),
     ("3 5/2", "5/2"),
     ("5/0", None),
@@ -76,11 +56,9 @@ CASES = [
     ("\u00bd", "1/2"),
     ("1\u00bd cups", "3/2"),
     (r"\frac{3}{4}", "3/4"),
-    (r"-\dfrac{3}{4}", "-3/4"),
     (r"1\frac{1}{2}", "3/2"),
     # currency, percent, units
     ("$18", "18"),
-    ("$ 18", "18"),
     ("$1,200.50.", "1200.5"),
     ("-$5", "-5"),
     ("$-5", "-5"),
@@ -88,108 +66,70 @@ CASES = [
     ("5\u20ac-7\u20ac", "7"),
     ("$.50", "1/2"),
     (r"\$18", "18"),
-    (r"-\$5", "-5"),
     ("\u20ac20", "20"),
-    ("US$18", "18"),
     ("Rs.500", "500"),
-    ("18$", "18"),
     ("50%", "50"),
-    ("50 %", "50"),
     (r"50\%", "50"),
     ("10%-5%", "5"),
     ("18 eggs", "18"),
-    ("18kg", "18"),
     ("60km/h", "60"),
-    ("$10/hour", "10"),
-    ("on the 5th day", "5"),
     ("7 litres of CO2", "7"),
-    ("1 sheet of A4", "1"),
     # marks
     ("9 * 2 = 18\n#### 18", "18"),
     ("####18", "18"),
     ("#### $1,200", "1200"),
-    ("#### -5", "-5"),
-    ("#### 18 eggs", "18"),
     ("#### 9 * 2 = 18\nThat is for 7 days.", "18"),
     ("#### 5\n#### 18\nThat is for 7 days.", "18"),
     ("#### Step 2: add\n5 + 4 = 9", "9"),
     ("#### 2. Add them\n5 + 4 = 9", "9"),
     ("12 in all ####", "12"),
     (r"\boxed{18}", "18"),
-    (r"\boxed{18} eggs in 7 days", "18"),
     (r"\boxed{x = 5}", "5"),
     (r"\boxed{\frac{3}{4}}", "3/4"),
     (r"\boxed{12\text{ eggs}} in 7 days", "12"),
-    (r"\boxed{\$18}", "18"),
     (r"so 7, \boxed{seven}", "7"),
     (r"\boxed{} 7", "7"),
     (r"\boxed{18", "18"),
     # numbers in LaTeX, as MATH writes them
     (r"\boxed{\frac12}", "1/2"),
-    (r"\boxed{\frac 34}", "3/4"),
     (r"\boxed{\frac1{2}}", "1/2"),
-    (r"\boxed{\frac{1}2}", "1/2"),
-    (r"\boxed{-\tfrac12}", "-1/2"),
     (r"\boxed{\frac{3}{-4}}", "-3/4"),
     (r"\boxed{\frac{-3}{-4}}", "3/4"),
-    (r"\boxed{\frac{ 3 }{ 4 }}", "3/4"),
     (r"\boxed{6\frac15}", "31/5"),
-    (r"\boxed{6 \frac 15}", "31/5"),
     (r"\boxed{15\mbox{ cm}^2}", "15"),
-    (r"\boxed{15\text{ cm}^{2}}", "15"),
     (r"\boxed{15 \, \mathrm{cm}^3}", "15"),
     (r"\boxed{12~\text{cm}}", "12"),
     ("the area is 15 cm^2.", "15"),
     ("3 m^2 and x_2", "3"),
     (r"so \mathbf{10}^2", "100"),
     (r"\boxed{- 18}", "-18"),
-    (r"\boxed{-\,18}", "-18"),
     (r"\boxed{x = - 18}", "-18"),
     (r"\boxed{20 - 18}", "18"),
-    (r"\boxed{- \frac12}", "-1/2"),
-    (r"\boxed{10^2}", "100"),
     (r"\boxed{10^{2}}", "100"),
     (r"\boxed{-10^2}", "-100"),
-    (r"\boxed{2^{-3}}", "1/8"),
     (r"\boxed{1.8\times10^1}", "18"),
     (r"\boxed{1.5e3\times10^2}", "150000"),
     (r"\boxed{1e3^2}", "1000000"),
-    (r"\boxed{1.8 \times 10^{3}}", "1800"),
     (r"\boxed{1.8\cdot 10^{-1}}", "9/50"),
     ("1.8 x 10^3 m", "1800"),
-    ("1.8 * 10^3", "1800"),
     (r"2\times3", "3"),
     ("0^-1, so 7", "7"),
     ("7, not 0^-1", "7"),
     ("7, not 9^99999999", "7"),
     (r"7, not 9\times10^{99999999}", "7"),
     (r"\boxed{1{,}000{,}000}", "1000000"),
-    (r"\boxed{1\,000\,000}", "1000000"),
-    (r"\boxed{1,\!000,\!000}", "1000000"),
     (r"\boxed{0.\overline{3}}", "1/3"),
     (r"\boxed{0.1\overline{6}}", "1/6"),
     (r"\boxed{-12.5\overline{6}}", "-377/30"),
     (r"\boxed{.\bar3}", "1/3"),
-    (r"\boxed{45^\circ}", "45"),
     (r"\boxed{45^{\circ}}", "45"),
-    ("45°", "45"),
     (r"\boxed{2516_8}", "1358"),
     (r"\boxed{2516_{9}}", "1878"),
-    (r"\boxed{101_2}", "5"),
     (r"\boxed{12_{10}}", "12"),
     # words, and nothing at all
     ("eighteen", None),
-    ("eighteen of 20", "20"),
-    ("2 million", "2"),
     ("", None),
-    ("I do not know.", None),
     ("$ % / - . , ####", None),
-    # a new question
-    ("5 + 4 = 9. Question: Tom has 3 cats. Answer: 3", "9"),
-    ("9\nQuestion: 5", "9"),
-    ("Question: Tom has 3 cats. Answer: 3", None),
-    ("#### 9 Question: Tom has 3 cats. #### 3", "9"),
-    ("The question: how many? 9", "9"),
 ]
 
 
@@ -214,33 +154,15 @@ def test_a_response_that_goes_on_with_another_question(
 ) -> None:
     for how, value in (("ignored", ignored), ("read", read), ("no_answer", no_answer)):
         assert final_number(response, how) == value, how
-        assert is_right(response, "9", how) is (value == 9), how
-
-
-@pytest.mark.parametrize(
-    ("response", "answer", "right"),
-    [
-        ("It is 70000.00 dollars", "70,000", True),
-        ("0.75", "3/4", True),
-        ("33.33", "100/3", False),
-        ("0.1", "0.1", True),
-        ("-9", "9", False),
-        ("5", "-5", False),
-        ("9", "90", False),
-        ("nine", "9", False),
-        ("", "0", False),
-    ],
-)
-def test_equality_is_by_exact_value(response: str, answer: str, right: bool) -> None:
-    assert is_right(response, answer) is right
 
 
 @pytest.mark.slow
 def test_long_numbers_are_exact() -> None:
     # a collapsed model may say nothing but digits, or signs
     long = "9" * 20_000
-    assert is_right(long, long) and not is_right(long, long + "0") and not is_right(long, "9")
-    assert is_right(f"1/{long}", f"2/{'1' + '9' * 19_999 + '8'}")
+    number = final_number(long)
+    assert number is not None and number not in (final_number(long + "0"), 9)
+    assert final_number(f"1/{long}") == final_number(f"2/{'1' + '9' * 19_999 + '8'}") == 1 / number
     for part in ("1,", "1/", "1 1/", "-", "$", "#### ", "{", r"\boxed{", r"\frac{", r"\text{"):
         assert final_number(part * 5_000) in (None, 1), part
     for part in (

@@ -13,13 +13,11 @@ import pytest
 from cory.config import ConfigError
 from cory.config.options import builder
 from cory.tasks.data.epochs import EpochSampler
-from cory.tasks.instructions import Instructions
 from tests.support.composing import parsed
 from tests.tasks.rows import write_rows
 
 REVIEWS = [{"text": f"review {n} says that the movie was good"} for n in range(9)]
 QUESTIONS = [{"question": f"What is {n} + 1?", "answer": f"#### {n + 1}"} for n in range(9)]
-TAUGHT = [{"instruction": f"Count to {n}.", "output": "done"} for n in range(9)]
 WORDS = ["apple", "bread", "chair", "drum"]
 SLICES = ["task.train_split='train[:6]'", "task.test_split='train[6:]'"]
 
@@ -59,25 +57,11 @@ def questions(tmp_path: Path, tokenizer: Any) -> Callable[[list[dict[str, Any]]]
     return read
 
 
-@pytest.fixture
-def instructions(tmp_path: Path) -> Callable[[list[dict[str, Any]]], EpochSampler]:
-    def read(rows: list[dict[str, Any]]) -> EpochSampler:
-        where = f"algorithm.instructions.path={write_rows(tmp_path / 'mine.jsonl', rows)}"
-        config = parsed(
-            *("experiment=spag/llama2_spag_1", "algorithm.instructions.source=path", where),
-            "algorithm.instructions.input_column=null",
-        ).algorithm.instructions
-        return Instructions(config, np.random.default_rng(0)).sampler
-
-    return read
-
-
 @pytest.mark.parametrize(
     ("data", "rows", "name"),
     [
         ("reviews", REVIEWS, "task.source=path"),
         ("questions", QUESTIONS, "task.path="),
-        ("instructions", TAUGHT, "algorithm.instructions"),
     ],
 )
 @pytest.mark.parametrize("place", [1, 8])  # of the training, and of the test

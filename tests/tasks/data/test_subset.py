@@ -11,8 +11,7 @@ import pytest
 
 from cory.config import ConfigError
 from cory.episode import Prompt
-from cory.tasks.anli import AnliTask
-from cory.tasks.data.subset import pick_subset, refuse_shared
+from cory.tasks.data.subset import pick_subset
 from cory.tasks.questions import QuestionsTask
 from tests.support.composing import parsed
 
@@ -94,40 +93,22 @@ def test_a_repeated_question_is_picked_once(folder: Path, tokenizer: Any) -> Non
         assert found == ["1", "2", "3"]
 
 
-def test_every_task_with_answers_picks(folder: Path, tokenizer: Any) -> None:
-    size = ["task.pick_train=7", "task.pick_test=3", "task.max_prompt_tokens=2000"]
-    sums = QuestionsTask(
-        parsed("task=arithmetic", *size, "task.train_problems=20", "task.test_problems=9").task,
-        tokenizer,
-        np.random.default_rng(0),
+def test_what_the_test_asks_is_left_out_of_the_training(
+    folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spaced = {**ROWS[25], "question": "What  is 25 + 1?\n"}
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, spaced]))
+    made = task(folder, tokenizer)
+    assert ids(made, "train") == [f"gsm8k-train-{n}" for n in range(25)]
+    said = (
+        f"note: task.path={folder}: 16 of 41 training prompts are test prompts, too, and are left"
     )
-    rows = [
-        {"premise": f"Ada has {n} nuts.", "hypothesis": "She has none.", "label": n % 3}
-        for n in range(12)
-    ]
-    (folder / "few.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    where = ["task=anli", "task.source=path", f"task.path={folder}"]
-    split = ["task.train_split=few", "task.test_split=few"]
-    anli = AnliTask(parsed(*where, *split, *size).task, tokenizer, np.random.default_rng(0))
-    for made in (sums, anli):
-        assert [len(texts(made, part)) for part in ("train", "test")] == [7, 3]
-        assert not texts(made, "train") & texts(made, "test")
-
-
-def test_what_is_shared_is_refused_by_name() -> None:
-    train = [Prompt("train-0", "a"), Prompt("train-1", "b  c\n")]
-    refuse_shared(train, [Prompt("test-0", "b"), Prompt("test-1", "a b c")])
-    with pytest.raises(ConfigError) as refusal:
-        refuse_shared(train, [Prompt("test-0", "d"), Prompt("test-1", "b c")])
-    assert str(refusal.value).startswith("training problem train-1 and test problem test-1 ask")
+    assert capsys.readouterr().err.startswith(said)
 
 
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ("task.pick_train=0", "task.pick_train=0: must be at least 1"),
-        ("task.pick_test=-1", "task.pick_test=-1: must be at least 1"),
-        ("task.pick_seed=-1", "task.pick_seed=-1: must be at least 0"),
         ("task.pick_test=16", "task.pick_test=16: there are only 15 different questions"),
         ("task.pick_train=26", "task.pick_train=26: there are only 25 different questions besides"),
         ("task.test_split=train task.pick_train=16 task.pick_test=10", "task.pick_train=16:"),

@@ -9,7 +9,7 @@ import pytest
 from datasets.exceptions import DatasetGenerationError
 
 from cory.config import ConfigError
-from cory.tasks.data.tables import file_rows, hub_table, local_table
+from cory.tasks.data.tables import hub_table, rows_of
 
 
 def test_a_name_is_no_pattern(tmp_path: Path) -> None:
@@ -17,8 +17,9 @@ def test_a_name_is_no_pattern(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.csv").write_text(f"prompt\n{text}\n")
     path = tmp_path / "a[1]" / "x.csv"
-    assert file_rows(path) == [{"prompt": "mine"}]
-    assert local_table(str(path.parent), "x", ["prompt"])["prompt"] == ["mine"]
+    for place, split in ((path, "train"), (path.parent, "x")):
+        rows = rows_of("path", str(place), split, split_key="task.train_split")
+        assert [row.values for row in rows] == [{"prompt": "mine"}]
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,6 @@ def test_whatever_the_hub_s_library_raises_is_one_line(
 
     monkeypatch.setattr(datasets, "load_dataset", refuse)
     with pytest.raises(ConfigError) as refused:
-        hub_table("me/mine", None, "train", "task.source=path")
+        hub_table("me/mine", None, "train", "task.path")
     said = f"task.path=me/mine: the hub did not give split 'train' ({error}); to work offline set"
     assert str(refused.value).startswith(said)
