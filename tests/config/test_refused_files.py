@@ -32,6 +32,7 @@ from tests.support.composing import parsed
         ("task.path={tmp}/x.txt", "task.path={tmp}/x.txt must end in one of .jsonl"),
         ("task.text_column=body", "task.text_column=body is not in the data; it has text, label"),
         ("task.path={tmp}/bad.jsonl", "task.path={tmp}/bad.jsonl: line 1 is not JSON"),
+        ("task.path={tmp}/bad.parquet", "task.path={tmp}/bad.parquet: cannot be"),
         ("task.test_split=test", "slices of the file|train[:90%]|got test"),
         ("task.min_characters=500", "no train review of task.source=path is that long"),
         ("task.max_prompt_tokens=49", "task.max_prompt_tokens (49) and algorithm.sampling."
@@ -48,6 +49,7 @@ def test_models_and_data_that_cannot_be_used_are_refused(
     (tmp_path / "x.txt").write_text("text")
     (tmp_path / "ok.jsonl").write_text(json.dumps({"text": "a fine film", "label": 1}) + "\n")
     (tmp_path / "bad.jsonl").write_text('{"text": ')
+    (tmp_path / "bad.parquet").write_text("PAR?")
     names = {"tmp": tmp_path, "model": tiny_model, "judge": tiny_judge}
     config = parsed(
         f"model.path={tiny_model}",
