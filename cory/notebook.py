@@ -26,8 +26,12 @@ from cory.config import ConfigError, require
 from cory.runs.files import read_lines
 from cory.runs.run_dir import METRICS, SAMPLES, TIMES, read_record, unfinished_run
 from cory.runtime.before import parsed
-from cory.runtime.hydra_setup import refuse_same_names
-from cory.train import CONF, compose, expand_home, one_line_refusals
+from cory.runtime.hydra_setup import (
+    compose,
+    expand_home,
+    one_line_refusals,
+    refuse_same_names,
+)
 
 PLAIN = re.compile(r"[A-Za-z_/][\w./:@+-]*")  # a text that Hydra takes without quotes
 LAST_LINES = 30  # of what a failed run said
@@ -210,7 +214,7 @@ def composed(words: list[str], config_dir: str | Path | None) -> DictConfig:
     if config_dir is not None:
         folder = Path(config_dir).expanduser().resolve()
         require(folder.is_dir(), f"config_dir={config_dir}: there is no such folder")
-        refuse_same_names(folder, CONF)
+        refuse_same_names(folder)
         own = [f"hydra.searchpath=[file://{folder}]"]
     with one_line_refusals(words):
         cfg = compose(*words, *own)

@@ -7,32 +7,28 @@ if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
     # until the command listens, Ctrl-C ends it without a traceback
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-import math
 import os
 import time
-from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from contextlib import nullcontext, redirect_stderr
 from pathlib import Path
 
 import hydra
 import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig
 
-from cory.config import Config, ConfigError, nearest, plug_in_folders, read_sweep, require
-from cory.config.names import LOADER, key_of, merged
+from cory.config import Config, ConfigError, require
+from cory.config.names import LOADER, key_of
 from cory.runs.differences import write_varied
 from cory.runs.precision import register_resolver
 from cory.runs.run_dir import (
     OUTPUT,
     lock,
     named_by_time,
+    objective_of,
     prepare,
-    read_record,
     remove_unbegun,
     unfinished_run,
 )
@@ -40,12 +36,12 @@ from cory.runs.settings import SETTINGS
 from cory.runtime import sweeps
 from cory.runtime.before import parsed, refuse_early, refuse_unread
 from cory.runtime.hydra_setup import (
+    CONF,
+    HYDRAS,
     WithoutHydrasLine,
+    expand_home,
     hydra_raises,
-    in_one_word,
-    look_beside,
     one_line,
-    own_folder,
     refuse_same_names,
 )
 from cory.runtime.launch import (
@@ -59,16 +55,15 @@ from cory.runtime.launch import (
     stoppable,
     stopping,
 )
+from cory.runtime.words import (
+    asked_words,
+    in_one_word,
+    keep_typed,
+    own_folder,
+    own_words,
+    typed_words,
+)
 
-# beside the package in a checkout, inside it in an installed wheel
-_HERE = Path(__file__).resolve().parent
-CONF = next(path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_dir())
-# ValueError: what Hydra says to `model=null`; OSError: a folder that cannot be made
-HYDRAS = (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError, OSError)
-
-NAME = "hydra.job.name"
-
-look_beside(CONF)
 register_resolver()
 
 
@@ -136,48 +131,6 @@ def _one_run(cfg: DictConfig, name: str) -> float | None:
         return objective_of(run_dir, config.objective)
 
 
-def expand_home(cfg: DictConfig) -> None:
-    """Folders of runs that begin with ~, which a shell leaves as it is after `run_dir=`."""
-    for key in ("run_dir", "init_from"):
-        if isinstance(cfg[key], str) and cfg[key].startswith("~"):
-            cfg[key] = str(Path(cfg[key]).expanduser())
-
-
-def compose(*overrides: str) -> DictConfig:
-    """The settings that these words on the command line make, without a run.
-
-    `run_dir` is `unused` unless it is one of them.
-    """
-    look_beside(CONF)  # forgotten wherever Hydra's own state has been put back
-    with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
-        return composed(*overrides)
-
-
-def composed(*overrides: str) -> DictConfig:
-    """As `compose`, where Hydra is initialised."""
-    cfg = hydra.compose("train", overrides=list(overrides), return_hydra_config=True)
-    hydras = cfg.hydra
-    # these read `${hydra:...}`, which only a run of Hydra resolves
-    OmegaConf.set_struct(cfg, False)
-    cfg.experiment = hydras.job.name
-    for group in ("scale", "fidelity"):
-        cfg[group] = hydras.runtime.choices[group]
-    if OmegaConf.is_interpolation(cfg, "run_dir"):
-        cfg.run_dir = "unused"
-    del cfg["hydra"]
-    OmegaConf.set_struct(cfg, True)
-    return cfg
-
-
-@contextmanager
-def one_line_refusals(words: Sequence[str]) -> Iterator[None]:
-    """Inside, what Hydra refuses of these words is a ConfigError in one line."""
-    try:
-        yield
-    except HYDRAS as error:
-        raise ConfigError(one_line(error, CONF, words)) from error
-
-
 def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
     """The directory that was named, an unfinished run with the same settings, or a new one."""
     run_dir = Path(config.run_dir)
@@ -194,81 +147,6 @@ def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
         return run_dir
     cfg.run_dir = str(before)
     return before
-
-
-def own_words() -> list[str]:
-    """The option that names a folder of the user's own options, wherever the command is typed."""
-    own = own_folder(sweeps.typed())
-    return [] if own is None else [f"--config-dir={own.expanduser().absolute()}"]
-
-
-def objective_of(run_dir: Path, metric: str | None) -> float | None:
-    """The last value of a metric that a finished run logged; None where none is named.
-
-    ConfigError for a metric that the run does not have, and for a value that is not finite.
-    """
-    if metric is None:
-        return None
-    final = (read_record(run_dir) or {}).get("final", {})
-    require(
-        metric in final,
-        f"objective={metric} is no metric of the run in {run_dir}{nearest(metric, sorted(final))}",
-    )
-    value = float(final[metric])
-    require(
-        math.isfinite(value),
-        f"objective={metric} of the run in {run_dir} is {value}, not a number",
-    )
-    return value
-
-
-def typed_words() -> list[str]:
-    """The overrides of a run: `${oc.env:NAME}` stays a text, as in the settings.
-
-    Of a run in conf/sweeps also the word that names it.
-    """
-    words = OmegaConf.to_container(HydraConfig.get().overrides.task, resolve=False)
-    assert isinstance(words, list)
-    named = [word for word in HydraConfig.get().overrides.hydra if key_of(word) == NAME]
-    return [*map(str, words), *named[-1:]]
-
-
-def asked_words() -> list[str]:
-    """Of a run's words those that were typed; not all runs read what their sweep lists."""
-    keys = {key_of(word) for word in sweeps.typed()}
-    return [word for word in typed_words() if key_of(word) in keys]
-
-
-def run_sweep(words: list[str], own: Path | None) -> bool:
-    """Run the jobs of `sweep=<file>/<entry>`; whether all finished."""
-    settings = merged([*filter(sweeps.is_setting, words)])
-    values = dict(word.partition("=")[::2] for word in settings)
-    only = values["only"].split(",") if "only" in values else []
-    settings = [word for word in settings if key_of(word) != "only"]
-    search = [] if own is None else [f"hydra.searchpath=[file://{own.expanduser().absolute()}]"]
-    hydras = [*search, *(w for w in words if key_of(w).startswith("hydra"))]
-    require("run_dir" not in values, "run_dir= is one folder for all runs of a sweep")
-    flags = [w for w in words if w.startswith("-") and w not in ("-m", "--multirun")]
-    shown = [w for w in flags if w.startswith(("--cfg", "-c", "--info", "-i", "--resolve"))]
-    require(
-        not shown, f"{' '.join(shown)} is for one run: type its words, as conf/sweeps lists them"
-    )
-    folders = [CONF, *([] if own is None else [own]), *plug_in_folders()]
-    sweep = read_sweep(values["sweep"], values.get("scale", "paper"), folders, only)
-    jobs = sweeps.jobs_of(sweep, settings)
-
-    def composed_job(*typed: str) -> DictConfig:
-        with one_line_refusals(typed):
-            return composed(*search, *typed)
-
-    with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
-        stages = sweeps.in_stages(jobs, composed_job)
-        sweeps.say_begin(sweep, jobs)
-        began = time.monotonic()
-        try:
-            return sweeps.run_stages(stages, hydras, job)
-        finally:
-            sweeps.say_end([job.run_dir for job in jobs], jobs[0].folder, sweep.mark, began)
 
 
 def say_help() -> None:
@@ -289,10 +167,10 @@ def main() -> None:
     named = any(w.startswith("sweep=") and w != f"sweep={sweeps.ADHOC}" for w in words)
     code = 0
     with hydra_raises(), stoppable(), redirect_stderr(WithoutHydrasLine(sys.stderr)):  # type: ignore[type-var]  # all that is used of it is there
-        sweeps.keep_typed(words)
+        keep_typed(words)
         try:
             if own is not None:
-                refuse_same_names(own, CONF)
+                refuse_same_names(own)
             multirun = {"-m", "--multirun"} & {*words}
             one_folder = [w for w in words if key_of(w) == "run_dir" and "," not in w]
             require(
@@ -301,7 +179,7 @@ def main() -> None:
                 "where they lie",
             )
             if named:
-                code = 0 if run_sweep(words, own) else 1
+                code = 0 if sweeps.run_sweep(words, own, job) else 1
             else:
                 run = hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(
                     job
@@ -314,7 +192,7 @@ def main() -> None:
             code = 1
             if wants_traceback:
                 raise
-            print(f"error: {one_line(error, CONF)}", file=sys.stderr)
+            print(f"error: {one_line(error)}", file=sys.stderr)
         except BrokenExecutor:  # one of joblib's processes is gone
             code = 1
             if not stopping():  # else it was interrupted like this one

@@ -23,7 +23,7 @@ os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else
 from cory.benchmarks import Entry, Measurement, SuiteConfig, load_suite, measure
 from cory.config import ConfigError, require
 from cory.inference import require_device
-from cory.train import CONF
+from cory.runtime.hydra_setup import CONF
 
 TASKS = CONF / "benchmarks" / "tasks"  # further ones of the harness, for the suites of conf
 

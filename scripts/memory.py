@@ -38,7 +38,7 @@ from cory.memory import (
 )
 from cory.models.context import longest_context
 from cory.models.loading import skeleton
-from cory.train import compose, one_line_refusals
+from cory.runtime.hydra_setup import compose, one_line_refusals
 
 LAYOUTS = ("gpu1", "gpu4_zero2", "gpu8_zero3", "gpu8_zero3_offload")  # of conf/hardware/
 

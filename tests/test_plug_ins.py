@@ -14,8 +14,7 @@ from cory.config.options import KINDS
 from cory.games import rules_of
 from cory.games.state import GameState
 from cory.inference import load_team
-from cory.runtime.hydra_setup import OtherPlaces, refuse_same_names
-from cory.train import CONF
+from cory.runtime.hydra_setup import CONF, OtherPlaces, refuse_same_names
 from tests.support.commands import Command, last_wins, metrics, short_settings
 from tests.support.refusals import refusal
 
@@ -153,7 +152,7 @@ def test_what_lies_in_the_folder_conf_of_the_package(installed: Callable[..., Pa
     (package / "conf" / "reward").mkdir(parents=True)
     assert plug_in_folders() == [package / "conf"]
     (package / "conf" / "reward" / "acme_length.yaml").write_text("name: acme_length\nwanted: 5\n")
-    refuse_same_names(package / "conf", CONF)
+    refuse_same_names(package / "conf")
     taken = package / "conf" / "reward" / "exact_match.yaml"
     taken.write_text("name: exact_match\n")
     with pytest.raises(ConfigError, match=r"reward=exact_match is an option of cory already"):

@@ -51,7 +51,7 @@ def typed(
                 print(error.code, file=sys.stderr)
         finally:
             Singleton.set_state(state)
-            look_beside(train.CONF)  # a plugin, which is no part of that state
+            look_beside()  # a plugin, which is no part of that state
         out = capsys.readouterr()
         return code, out.out, out.err
 

@@ -1,6 +1,7 @@
 """A run directory on disk: whose run it holds, how far that is, its lock, its settings."""
 
 import json
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
-from cory.config import Config, ConfigError, MaftConfig, require
+from cory.config import Config, ConfigError, MaftConfig, nearest, require
 from cory.runs.differences import VARIED
 from cory.runs.files import unwritten, write_whole
 from cory.runs.settings import (
@@ -210,6 +211,26 @@ def read_record(run_dir: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def objective_of(run_dir: Path, metric: str | None) -> float | None:
+    """The last value of a metric that a finished run logged; None where none is named.
+
+    ConfigError for a metric that the run does not have, and for a value that is not finite.
+    """
+    if metric is None:
+        return None
+    final = (read_record(run_dir) or {}).get("final", {})
+    require(
+        metric in final,
+        f"objective={metric} is no metric of the run in {run_dir}{nearest(metric, sorted(final))}",
+    )
+    value = float(final[metric])
+    require(
+        math.isfinite(value),
+        f"objective={metric} of the run in {run_dir} is {value}, not a number",
+    )
+    return value
 
 
 def has_iterations(record: dict[str, Any] | None, total: int) -> bool:

@@ -5,7 +5,6 @@ of its own, and a failed one stops no other.
 """
 
 import hashlib
-import json
 import os
 import re
 import sys
@@ -17,27 +16,27 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import hydra
 from hydra._internal.callbacks import Callbacks
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from cory.config import ConfigError, cores, parse_config, require
+from cory.config import ConfigError, cores, parse_config, plug_in_folders, read_sweep, require
 from cory.config.names import RUN, Sweep, key_of, merged
 from cory.runs.differences import short_keys
 from cory.runs.files import write_whole
 from cory.runs.run_dir import METRICS, OUTPUT, RECORD
 from cory.runs.settings import SETTINGS
+from cory.runtime.hydra_setup import CONF, composed, one_line_refusals
 from cory.runtime.launch import JobFailed
+from cory.runtime.words import alternatives, is_setting, typed
 
 ADHOC = "adhoc"  # the sweep of multi-runs that are typed
 ITERATIONS = "algorithm.iterations"
-# environment variable: the typed words as JSON, for launchers whose jobs are processes of their own
-TYPED = "CORY_TYPED"
 PARALLEL = "CORY_PARALLEL"  # environment variable of joblib's processes: how many there are
 JOBLIB = "hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher"
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -66,33 +65,40 @@ class Job:
         return self.folder / self.subfolder
 
 
-def keep_typed(words: Sequence[str]) -> None:
-    """Remember the words of the command, for its jobs."""
-    os.environ[TYPED] = json.dumps(list(words))
+def run_sweep(words: Sequence[str], own: Path | None, task: Callable[[DictConfig], Any]) -> bool:
+    """Run the jobs of `sweep=<file>/<entry>`; whether all finished.
 
+    own: the folder of --config-dir, if any
+    task: runs a job from its settings
+    """
+    settings = merged([*filter(is_setting, words)])
+    values = dict(word.partition("=")[::2] for word in settings)
+    only = values["only"].split(",") if "only" in values else []
+    settings = [word for word in settings if key_of(word) != "only"]
+    search = [] if own is None else [f"hydra.searchpath=[file://{own.expanduser().absolute()}]"]
+    hydras = [*search, *(w for w in words if key_of(w).startswith("hydra"))]
+    require("run_dir" not in values, "run_dir= is one folder for all runs of a sweep")
+    flags = [w for w in words if w.startswith("-") and w not in ("-m", "--multirun")]
+    shown = [w for w in flags if w.startswith(("--cfg", "-c", "--info", "-i", "--resolve"))]
+    require(
+        not shown, f"{' '.join(shown)} is for one run: type its words, as conf/sweeps lists them"
+    )
+    folders = [CONF, *([] if own is None else [own]), *plug_in_folders()]
+    sweep = read_sweep(values["sweep"], values.get("scale", "paper"), folders, only)
+    jobs = jobs_of(sweep, settings)
 
-def typed() -> list[str]:
-    """The words of the command that this job belongs to."""
-    return list(json.loads(os.environ[TYPED])) if TYPED in os.environ else sys.argv[1:]
+    def composed_job(*typed: str) -> DictConfig:
+        with one_line_refusals(typed):
+            return composed(*search, *typed)
 
-
-def is_setting(word: str) -> bool:
-    """Whether a word is a setting of runs: no option of the command, and none of Hydra's own."""
-    return not word.startswith("-") and not key_of(word).startswith("hydra")
-
-
-def alternatives(words: Sequence[str]) -> dict[str, list[str]]:
-    """Key -> words, one for each value that a word lists; none for an interval of values."""
-    found: dict[str, list[str]] = {}
-    for word in OverridesParser.create().parse_overrides(list(words)):
-        key = word.get_key_element()
-        if not word.is_sweep_override():
-            found[key] = [word.input_line or ""]
-        elif word.is_discrete_sweep():
-            found[key] = [f"{key}={value}" for value in word.sweep_string_iterator()]
-        else:
-            found[key] = []
-    return found
+    with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        stages = in_stages(jobs, composed_job)
+        say_begin(sweep, jobs)
+        began = time.monotonic()
+        try:
+            return run_stages(stages, hydras, task)
+        finally:
+            say_end([job.run_dir for job in jobs], jobs[0].folder, sweep.mark, began)
 
 
 def jobs_of(sweep: Sweep, words: Sequence[str]) -> list[Job]:
@@ -179,16 +185,16 @@ def run_stages(
     words: Hydra's own, as hydra/launcher=<launcher>; Hydra is initialised
     task: runs a job from its settings
     """
-    hydra = GlobalHydra.instance().hydra
-    assert hydra is not None
+    core = GlobalHydra.instance().hydra
+    assert core is not None
     begun, good = 0, True
     for jobs in stages:
         first = ["hydra.mode=MULTIRUN", *words, *jobs[0].words]
-        cfg = hydra.compose_config("train", first, run_mode=RunMode.MULTIRUN)
+        cfg = core.compose_config("train", first, run_mode=RunMode.MULTIRUN)
         listed = [[*job.words, *_places(job, words)] for job in jobs]
         with parallel(cfg, len(jobs)):
             launcher = Plugins.instance().instantiate_launcher(
-                hydra_context=HydraContext(hydra.config_loader, Callbacks()),
+                hydra_context=HydraContext(core.config_loader, Callbacks()),
                 task_function=task,
                 config=cfg,
             )

@@ -8,7 +8,7 @@ import pytest
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
-from cory.train import compose
+from cory.runtime.hydra_setup import compose
 from tests.support.composing import compose_config, options, run_for
 from tests.support.compositions import Compositions
 

@@ -4,7 +4,7 @@ import pytest
 from hydra.errors import MissingConfigException
 
 from cory.runtime.hydra_setup import one_line
-from tests.support.composing import CONF, compose_config, options, parsed
+from tests.support.composing import compose_config, options, parsed
 
 REVIEWS = [name for name in options("experiment") if name.startswith("cory/imdb_")]
 # what an experiment is about is at this scale what it is in the paper
@@ -41,4 +41,4 @@ def test_a_real_model_without_a_hub(experiment: str) -> None:
 def test_what_it_has_no_form_of_is_refused(words: list[str], message: str) -> None:
     with pytest.raises(MissingConfigException) as error:
         compose_config(*words, "scale=medium")
-    assert one_line(error.value, CONF) == f"scale=medium has no form of {message}"
+    assert one_line(error.value) == f"scale=medium has no form of {message}"

@@ -16,7 +16,7 @@ from hydra.core.utils import JobReturn, JobStatus
 
 from cory import train
 from cory.config import ConfigError
-from cory.runs.run_dir import METRICS, RECORD
+from cory.runs.run_dir import METRICS, RECORD, objective_of
 from cory.runs.settings import read_settings, settings_digest
 from cory.runtime.hydra_setup import look_beside
 from cory.runtime.launch import JobFailed
@@ -76,7 +76,7 @@ def tuned(
             code = int(error.code or 0)
         finally:
             Singleton.set_state(state)
-            look_beside(train.CONF)  # a plugin, which is no part of that state
+            look_beside()  # a plugin, which is no part of that state
         return code, told, capsys.readouterr().err
 
     return call
@@ -136,10 +136,10 @@ def test_what_cannot_be_told_is_refused(tuned: Tuned, words: str, said: str) -> 
 
 def test_the_nearest_metric_is_named(tmp_path: Path) -> None:
     (tmp_path / RECORD).write_text(json.dumps({"final": {SCORE: 0.5, "role/agent_0": 1.0}}))
-    assert train.objective_of(tmp_path, SCORE) == 0.5
-    assert train.objective_of(tmp_path, None) is None
+    assert objective_of(tmp_path, SCORE) == 0.5
+    assert objective_of(tmp_path, None) is None
     with pytest.raises(ConfigError, match=rf"no metric of .*; did you mean {SCORE}\?"):
-        train.objective_of(tmp_path, "evl/score/agent_0")
+        objective_of(tmp_path, "evl/score/agent_0")
 
 
 def test_a_run_with_an_objective_is_the_same_run() -> None:

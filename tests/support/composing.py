@@ -33,8 +33,7 @@ from cory.config import (
     sweep_names,
 )
 from cory.config.names import merged
-from cory.runtime.hydra_setup import look_beside
-from cory.train import compose
+from cory.runtime.hydra_setup import compose, look_beside
 from tests.support.commands import last_wins
 from tests.support.compositions import Compositions
 

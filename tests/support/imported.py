@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 import cory
 import tests.support.warm
-from cory.train import compose
+from cory.runtime.hydra_setup import compose
 
 __all__ = ["cory", "datasets", "deepspeed", "matplotlib", "pandas", "tests", "transformers"]
 

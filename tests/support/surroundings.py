@@ -14,7 +14,7 @@ import torch
 from hydra.core.global_hydra import GlobalHydra
 
 from cory.runtime.launch import COMMAND_STOP
-from cory.runtime.sweeps import TYPED
+from cory.runtime.words import TYPED
 
 # of new variables, those that say how a process is to work; libraries set others when they are
 # imported or first used, once and for all

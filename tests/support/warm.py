@@ -31,7 +31,7 @@ from torch.distributed.elastic.multiprocessing.subprocess_handler import Subproc
 
 from cory import train
 from cory.functional import logprobs
-from cory.runtime import launch, worker
+from cory.runtime import hydra_setup, launch, worker
 from tests.support.commands import PATIENCE, ROOT, Said, sign_on
 from tests.support.composing import compose_config
 
@@ -112,7 +112,7 @@ def _alone(
 
 def _script(words: Sequence[str]) -> None:
     os.chdir(ROOT)
-    train.compose = compose_config  # the same configs, from the store
+    hydra_setup.compose = compose_config  # the same configs, from the store
     sys.argv = list(words)
     sys.path[:0] = [str((ROOT / words[0]).parent), *os.environ.get("PYTHONPATH", "").split(":")]
     runpy.run_path(words[0], run_name="__main__")
