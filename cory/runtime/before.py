@@ -27,6 +27,7 @@ from cory.config import (
     parse_config,
     require,
 )
+from cory.config.names import key_of
 from cory.config.unread import unread
 from cory.models.context import described_length
 from cory.models.places import resolve
@@ -77,11 +78,6 @@ def refuse_unread(
     refused = [line for key, line in found.items() if key not in fixed]
     require(not refused, "\n".join(refused))
     return [found[key] for key in fixed]
-
-
-def key_of(word: str) -> str:
-    """The setting that a word on the command line is about."""
-    return word.lstrip("+").partition("=")[0]
 
 
 def refusals(config: Config) -> list[str]:
