@@ -19,6 +19,7 @@ from tests.support.refusals import refusal
 from tests.support.warm import Fork
 
 PAGE = ROOT / "docs" / "agents.md"
+WARM = "import tests.support.warm; tests.support.warm.warm_notebook()"
 
 
 def examples() -> list[str]:
@@ -43,7 +44,8 @@ def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
         "assert trained.metrics.equals(longer.metrics[:3][list(trained.metrics)])",
         "assert longer.record['iterations'] == 4",
     )
-    began = Fork(tmp_path, partial(execute, [*sources, *checks]))
+    # the first run is started as users start it
+    began = Fork(tmp_path, partial(execute, [sources[0], WARM, *sources[1:], *checks]))
     assert began.wait(600) == 0, began.err
     assert "4 iterations; the first three are as they were" in began.out
     assert re.search(r"^agent_0 pioneer .+", began.out, re.MULTILINE)
@@ -168,7 +170,7 @@ def test_runs_that_are_refused_interrupted_and_finished(
     tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
 ) -> None:
     words = last_wins(short_settings(tiny_model, tiny_judge, reviews_file))
-    sources = [f"words = {words}", REFUSED, FROM_A_THREAD, INTERRUPTED]
+    sources = [WARM, f"words = {words}", REFUSED, FROM_A_THREAD, INTERRUPTED]
     began = Fork(tmp_path, partial(execute, sources))
     assert began.wait(600) == 0, began.err
     assert re.search("^refused: evaluation.probes: the [0-9]+ tokens", began.out, re.MULTILINE)

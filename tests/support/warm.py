@@ -29,7 +29,7 @@ from typing import IO
 
 from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
 
-from cory import train
+from cory import notebook, train
 from cory.functional import logprobs
 from cory.runtime import hydra_setup, launch, worker
 from tests.support.commands import PATIENCE, ROOT, Said, sign_on
@@ -149,6 +149,11 @@ class Forked:
     ) -> None:
         assert start_new_session
         _, _, module, run_dir = args
+        self._fork(lambda: _started(module, run_dir, env), stdout, stderr)
+
+    def _fork(
+        self, task: Callable[[], None], stdout: IO[bytes] | None, stderr: IO[bytes] | None
+    ) -> None:
         self._code: int | None = None
         sys.stdout.flush()
         sys.stderr.flush()
@@ -157,7 +162,7 @@ class Forked:
             for number, stream in ((1, stdout), (2, stderr)):
                 if stream is not None:
                     os.dup2(stream.fileno(), number)
-            _run(lambda: _started(module, run_dir, env))
+            _run(task)
 
     def poll(self) -> int | None:
         if self._code is None:
@@ -178,6 +183,30 @@ class Forked:
 
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
+
+
+class ForkedCommand(Forked):
+    """The same as notebook.py uses it: the command, whose output comes through a pipe."""
+
+    def __init__(
+        self, args: Sequence[str], stdout: int, stderr: int, start_new_session: bool
+    ) -> None:
+        assert (stdout, stderr) == (subprocess.PIPE, subprocess.STDOUT) and start_new_session
+        reading, writing = os.pipe()
+        self.stdout = open(reading, "rb")  # noqa: SIM115  read by who starts it
+        with open(writing, "wb") as pipe:
+            self._fork(partial(_command, args[3:]), pipe, pipe)
+
+
+def _command(words: Sequence[str]) -> None:
+    os.setsid()
+    _train(words, None)
+
+
+def warm_notebook() -> None:
+    """From now on `cory.run` starts the command as a fork."""
+    how = {"PIPE": subprocess.PIPE, "STDOUT": subprocess.STDOUT}
+    notebook.subprocess = SimpleNamespace(Popen=ForkedCommand, **how)  # type: ignore[assignment]
 
 
 def _run(task: Callable[[], None]) -> None:
