@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -30,7 +31,6 @@ from tests.support.refusals import refusal
 TINY = ASSETS / "tiny"
 CHOICES = [" good", " bad", " an awful waste of time"]
 REVIEWS = ["This movie was", "I loved it. It is", "What a disaster, so", "The actors are"]
-OPENINGS = ["The film was", "I think that", "Watching this", "In the end"]
 SUITE = """
 name: own
 dtype: float16
@@ -40,10 +40,9 @@ bos: false
 seed: 1
 benchmarks:
   choice: {task: own_choices, shots: 0, metric: acc, filter: none, cot: false}
-  echo: {task: own_echoes, shots: 1, metric: exact_match, filter: clean, cot: false}
-  raw: {task: own_echo, shots: 1, metric: exact_match, filter: none, cot: false}
-  mute: {task: own_mute, shots: 0, metric: exact_match, filter: none, cot: true}
-geometric_mean: [choice, echo]
+  normed: {task: own_choices, shots: 0, metric: acc_norm, filter: none, cot: false}
+  mute: {task: own_two, shots: 0, metric: acc, filter: none, cot: true}
+geometric_mean: [choice, normed]
 """
 
 NO_MEAN = "geometric_mean=[choice,mute]: mute is no benchmark of the suite that is asked plainly"
@@ -66,43 +65,14 @@ metadata: {{version: 3.0}}
 """
 
 
-def text_task(name: str, data: Path, until: str) -> str:
-    return f"""
-task: {name}
-dataset_path: json
-dataset_kwargs: {{data_files: {{test: "{data}"}}}}
-test_split: test
-output_type: generate_until
-doc_to_text: "{{{{text}}}}"
-doc_to_target: "{{{{answer}}}}"
-fewshot_config: {{sampler: first_n, samples: [{{text: "It was", answer: "fun."}}]}}
-generation_kwargs: {{until: ["{until}"], do_sample: false}}
-metric_list: [{{metric: exact_match, aggregation: mean, higher_is_better: true}}]
-metadata: {{version: 1.0}}
-"""
-
-
 def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
-EXAMPLE = "It was fun.\n\n"
-
-
-def said(opening: str, before: str = EXAMPLE) -> str:
-    """What the model goes on with, by transformers alone."""
-    tokenizer = AutoTokenizer.from_pretrained(TINY)
-    model = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
-    ids = tokenizer(before + opening, add_special_tokens=False, return_tensors="pt")
-    ids = ids.input_ids
-    new = model.generate(ids, max_new_tokens=6, do_sample=False)[0, ids.shape[1] :]
-    return str(tokenizer.decode(new, skip_special_tokens=True))
-
-
 @pytest.fixture(scope="session")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tasks of our own: two of choices in a group, one of generated texts, one of empty ones."""
+    """Tasks of our own: two of choices in a group, and one whose data are lost."""
     folder = tmp_path_factory.mktemp("tasks")
     for part, reviews in (("one", REVIEWS[:3]), ("two", REVIEWS[3:])):
         rows = [{"text": review, "answer": 0} for review in reviews]
@@ -110,19 +80,8 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{part}.yaml").write_text(choice_task(f"own_{part}", data))
     (folder / "group.yaml").write_text(
         "group: own_choices\ntask: [own_one, own_two]\n"
-        "aggregate_metric_list: [{metric: acc, weight_by_size: true}]\n"
+        "aggregate_metric_list: [{metric: acc, weight_by_size: true}, {metric: acc_norm}]\n"
     )
-    (folder / "echoes.yaml").write_text(
-        "group: own_echoes\ntask: [own_echo]\n"
-        "filter_list: [{name: clean, filter: [{function: remove_whitespace}, "
-        "{function: take_first}]}]\n"
-        "aggregate_metric_list: [{metric: exact_match, filter_list: clean}]\n"
-    )
-    # three right answers, which the model gives after a space, and a wrong one
-    right = [{"text": text, "answer": said(text).strip()} for text in OPENINGS[:3]]
-    data = write_lines(folder / "echo.jsonl", [*right, {"text": OPENINGS[3], "answer": "no"}])
-    (folder / "echo.yaml").write_text(text_task("own_echo", data, "#"))
-    (folder / "mute.yaml").write_text(text_task("own_mute", data, " "))
     (folder / "lost.yaml").write_text(choice_task("own_lost", folder / "nowhere.jsonl"))
     (folder / "suite.yaml").write_text(SUITE)
     return folder
@@ -188,40 +147,28 @@ def harness_says(samples: dict[str, Any]) -> list[float]:
 
 
 @pytest.mark.slow
-def test_generated_answers_are_filtered(wanted: Measurement) -> None:
-    found = measure(wanted, ["echo", "raw", "mute"], again=False)
-    assert all(said(text).startswith(" ") for text in OPENINGS[:3])
-    assert {name: found[name]["value"] for name in found} == {"echo": 0.75, "raw": 0, "mute": 0}
-    # sqrt(3/4 * 1/4 / (4 - 1)), with the variance of a sample
-    assert_close(found["echo"]["stderr"], 0.25)
-
-
-@pytest.mark.slow
 def test_scores_are_kept_and_change_nothing_else(
     wanted: Measurement, run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = run_dir / "record.json"
     before = json.loads(path.read_text())
-    assert "geometric_mean" not in measure(wanted, ["echo"], again=False)
+    assert "geometric_mean" not in measure(wanted, ["normed"], again=False)
     measure(replace(wanted, limit=1), ["choice"], again=False)  # to try: not kept
-    assert json.loads(path.read_text())["benchmarks"]["agent_0"].keys() == {"echo"}
-    found = measure(wanted, ["choice", "echo"], again=False)
+    assert json.loads(path.read_text())["benchmarks"]["agent_0"].keys() == {"normed"}
+    found = measure(wanted, ["choice", "normed"], again=False)
     record = json.loads(path.read_text())
     assert record.pop("benchmarks") == {"agent_0": found}
     assert json.dumps(record) == json.dumps(before)
-    expected = geometric_mean([(found[n]["value"], found[n]["stderr"]) for n in ("choice", "echo")])
+    both = [found[name] for name in ("choice", "normed")]
+    expected = geometric_mean([(one["value"], one["stderr"]) for one in both])
     mean = found["geometric_mean"]
     assert (mean["value"], mean["stderr"]) == expected
 
     # nothing is measured twice, unless it is asked for
     monkeypatch.setattr(benchmarks, "harness", lambda wanted: pytest.fail("measured again"))
     content = path.read_text()
-    assert measure(wanted, ["choice", "echo"], again=False) == found
+    assert measure(wanted, ["choice", "normed"], again=False) == found
     assert path.read_text() == content
-    other = {"value": 0.5, "stderr": None}
-    monkeypatch.setattr(benchmarks, "harness", lambda wanted: lambda name, benchmark: other)
-    changed = measure(wanted, ["choice"], again=True)
-    assert changed["choice"] == other and changed["geometric_mean"]["stderr"] is None
 
 
 @pytest.mark.slow
@@ -304,7 +251,8 @@ def test_the_command_says_scores_or_one_line(
 
     own = ["--suite", str(tasks / "suite.yaml"), "--include", str(tasks), "--device", "cpu"]
     run(*own, "--cot")
-    assert "mute              0.00 ± 0.00 % (exact_match, 0 shots)" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert re.search(r"^ *mute +(0|100)\.00 .*% \(acc, 0 shots\)$", out, re.MULTILINE), out
     for words, part in (
         (["--suite", "spagg"], "--suite=spagg: there is no "),
         ([*own, "--tasks", "choice,mmlu"], "--tasks: mmlu is no benchmark of suite own; choose"),
@@ -318,10 +266,7 @@ def test_the_command_says_scores_or_one_line(
 def test_a_wrong_suite_is_refused(tasks: Path, tmp_path: Path) -> None:
     for old, new, said_ in (
         ("shots: 0", "shots: -1", "benchmarks.choice.shots=-1: must be at least 0"),
-        ("[choice, echo]", "[choice, mute]", NO_MEAN),
-        ("dtype: float16", "dtype: half", "dtype=half: must be float16, bfloat16 or float32"),
-        ("seed: 1", "sed: 1", "sed is not a setting"),
-        ("seed: 1\n", "", "seed: no value given"),
+        ("[choice, normed]", "[choice, mute]", NO_MEAN),
     ):
         path = tmp_path / "suite.yaml"
         path.write_text(SUITE.replace(old, new, 1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -29,12 +28,6 @@ LAYERS = [  # low to high; packages of one layer may import each other, but not 
     ["train", "notebook"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-AT_THE_TOP = {  # modules in no package
-    *("benchmarks", "inference", "endpoint", "memory", "notebook", "train"),
-    *("episode", "seeding", "distributed"),
-}
-TOO_WIDE: set[str] = set()  # still to be divided
-MOST_MODULES = 19  # in a package, without its __init__ and sub-packages
 ONLY_IN = {  # outside library -> the packages that may import it
     "deepspeed": {"models"},
     "transformers": {"memory", "models", "runs", "runtime"},
@@ -56,8 +49,6 @@ ONE_MODULE = {  # outside library -> the one module of its package that may impo
     "math_verify": "tasks/sandbox/comparer",
     "datasets": "tasks/data/tables",
 }
-# functions, classes and `if TYPE_CHECKING`: what is imported there is not imported at the start
-DEFERRED = (ast.FunctionDef, ast.ClassDef, ast.If)
 FILES = sorted(
     path
     for path in ROOT.rglob("*.py")
@@ -128,43 +119,6 @@ def test_what_few_runs_need_is_imported_only_when_used(library: str, place: str)
     assert sum(map(times, functions)) == times(tree) > 0
 
 
-def started_with(name: str) -> set[str]:
-    """The outside libraries that are imported as soon as a module of cory is."""
-    seen, left, libraries = set(), [name], set()
-    while left:
-        dotted = left.pop()
-        place = ROOT.parent.joinpath(*dotted.split("."))
-        files = [place / "__init__.py", place.with_suffix(".py")]
-        path = next((file for file in files if file.exists()), None)
-        if path is None and dotted.startswith("cory."):
-            left.append(dotted.rpartition(".")[0])  # a name in a module
-        if path is None or path in seen:
-            continue
-        seen.add(path)
-        left.append(dotted.rpartition(".")[0])  # the package around it
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        top = ast.Module([node for node in tree.body if not isinstance(node, DEFERRED)], [])
-        for imported in imports(top):
-            if imported.startswith("cory."):
-                left.append(imported)
-            else:
-                libraries.add(imported.split(".")[0])
-    return libraries
-
-
-@pytest.mark.parametrize(
-    ("name", "libraries"),
-    [
-        ("cory.train", {"torch", "numpy", "transformers", "deepspeed", "pandas"}),
-        ("cory.runtime.worker", {"datasets", "matplotlib", "wandb", "trackio", "peft", "openai"}),
-    ],
-)
-def test_nothing_slow_is_imported_before_it_is_needed(name: str, libraries: set[str]) -> None:
-    found = started_with(name)
-    assert not found & libraries
-    assert {"omegaconf"} <= found and ("torch" in found) == name.endswith("worker")
-
-
 def test_no_two_packages_import_each_other() -> None:
     imported: dict[str, set[str]] = {}
     for path in FILES:
@@ -183,19 +137,3 @@ def test_a_library_of_one_module_is_imported_there_alone() -> None:
             if any(name.split(".")[0] == library for name in imported_by(path))
         }
         assert found == {place}, library
-
-
-def test_packages_are_small_and_few_modules_are_loose() -> None:
-    assert {path.stem for path in ROOT.glob("*.py")} - {"__init__"} == AT_THE_TOP
-    for folder in {path.parent for path in FILES} - {ROOT}:
-        modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
-        assert len(modules) <= MOST_MODULES or folder.name in TOO_WIDE, folder
-
-
-def test_the_wheel_has_every_package() -> None:
-    settings = (ROOT.parent / "pyproject.toml").read_text(encoding="utf-8")
-    (listed,) = re.findall(r"^packages = \[(.*?)\]", settings, re.MULTILINE | re.DOTALL)
-    packages = {
-        ".".join(path.parent.relative_to(ROOT.parent).parts) for path in ROOT.rglob("__init__.py")
-    }
-    assert {*re.findall('"(.+?)"', listed)} == {*packages, "cory.conf"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +13,9 @@ from cory import train
 from cory.config import ConfigError
 from cory.config.parse import OWN_EXPERIMENT
 from cory.notebook import run
-from cory.runs.run_dir import METRICS, OVERRIDES, RECORD
-from cory.runs.settings import SETTINGS, read_settings
+from cory.runs.run_dir import OVERRIDES
+from cory.runs.settings import SETTINGS
 from cory.runtime.hydra_setup import look_beside
-from tests.support.commands import Command
-from tests.support.warm import WarmCommand
 
 Typed = Callable[..., tuple[int, str, str]]
 MISSPELT = "algorithm.clip_rang is not a setting; did you mean algorithm.clip_range?\n"
@@ -40,6 +37,8 @@ def typed(
 
     def call(*words: str) -> tuple[int, str, str]:
         places = [f"hydra.run.dir={tmp_path}/run", f"hydra.sweep.dir={tmp_path}/sweep"]
+        typed = {word.partition("=")[0] for word in words}
+        places = [place for place in places if place.partition("=")[0] not in typed]
         monkeypatch.setattr(sys, "argv", ["cory-train", *words, *places])
         monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
         code = 0
@@ -165,69 +164,28 @@ def test_a_folder_in_the_home_folder_is_found(
 
 
 def test_a_launcher_is_refused(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "0")
-    assert_refused(typed(), "cory.train starts its own workers, without torchrun, deepspeed or")
+    said = "cory.train starts its own workers, without torchrun, deepspeed or"
+    assert_refused(typed("--local_rank=0"), said)  # what deepspeed adds
+    monkeypatch.setenv("RANK", "0")  # as torchrun does
+    assert_refused(typed(), said)
 
 
-@pytest.mark.slow
-def test_a_sweep_goes_on_after_a_refused_job(typed: Typed) -> None:
-    code, out, err = typed("-m", "algorithm.clip_range=5,0.1,abc,0.3")
-    assert code == 1
-    assert out.count("launch") == 2
-    errors = [line for line in err.splitlines() if line.startswith("error")]
-    assert len(errors) == 2 and errors[0].startswith("error: clip_range=5: algorithm.clip_range")
+def test_several_nodes_need_a_directory_that_all_of_them_see(typed: Typed, tmp_path: Path) -> None:
+    words = ("hardware=multinode", "hardware.device=cpu", "hardware.zero_stage=0")
+    words += ("hardware.gradient_checkpointing=false", "hardware.processes=1")
+    words += ("hardware.rendezvous=127.0.0.1:1",)
+    answer = typed(*words, f"hydra.run.dir={tmp_path}/2026-01-02_03-04-05_seed0")
+    assert_refused(answer, "hardware.nodes=2 needs run_dir=<a folder that all nodes see>")
 
 
 @pytest.mark.slow
 def test_a_sweep_starts_every_job_in_a_directory_of_its_own(typed: Typed) -> None:
-    code, out, err = typed("sweep=cory/fig3", "scale=small", "parallel_runs=1")
+    code, out, err = typed("sweep=cory/fig3", "scale=small", "parallel_runs=1", "seed=0,1")
     assert (code, err) == (0, "")
     launched = [line for line in out.splitlines() if line.startswith("launch")]
-    assert len(set(launched)) == len(launched) == 15
-    said = "sweep=cory/fig3: 15 runs (3 settings x 5 seeds), 0 finished before"
+    assert len(set(launched)) == len(launched) == 6
+    said = "sweep=cory/fig3: 6 runs (3 settings x 2 seeds), 0 finished before"
     assert out.splitlines()[0] == said
-
-
-@pytest.mark.slow
-def test_the_same_run_may_start_again_and_is_skipped_when_done(
-    typed: Typed, tmp_path: Path
-) -> None:
-    run = tmp_path / "run"
-    for extra in ("hardware.microbatch_size=32", "wandb.project=x", "seed=0"):
-        code, out, err = typed(extra)
-        assert (code, err) == (0, "") and out.endswith(f"launch {run}\n")
-        assert ("begins the run in" in out) == (extra != "hardware.microbatch_size=32")
-        (run / METRICS).write_text("{}")
-    assert (run / OVERRIDES).read_text() == "seed=0\n"
-    before = (run / SETTINGS).read_text()
-    assert_refused(typed("seed=3"), f"run_dir={run} holds a run with seed=0, not 3; repeat")
-    assert (run / SETTINGS).read_text() == before
-    iterations = read_settings(run).algorithm.iterations
-    (run / RECORD).write_text(json.dumps({"iterations": iterations}))
-    assert typed() == (0, f"{run} is complete; delete it to run it again\n", "")
-
-
-@pytest.mark.parametrize(
-    ("place", "said"),
-    [
-        ("{tmp}/file/run", "cannot be written"),
-        ("{tmp}/broken", "config.yaml"),
-        ("{tmp}/mine", "holds metrics.jsonl but no config.yaml: it is no run; name a new or an"),
-    ],
-)
-def test_an_unusable_run_dir_is_refused(
-    place: str, said: str, typed: Typed, tmp_path: Path
-) -> None:
-    (tmp_path / "file").touch()
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / SETTINGS).write_text("a: [")
-    (tmp_path / "mine").mkdir()
-    for folder in ("broken", "mine"):
-        (tmp_path / folder / METRICS).write_text("{}")
-    run_dir = place.format(tmp=tmp_path)
-    files = sorted(tmp_path.rglob("*"))
-    assert_refused(typed(f"run_dir={run_dir}"), f"run_dir={run_dir} ", said)
-    assert sorted(tmp_path.rglob("*")) == files
 
 
 UNREAD = "wandb.name=x is not read: it needs wandb.mode=offline or online, which is disabled"
@@ -248,32 +206,10 @@ def test_a_setting_that_the_run_would_not_read(typed: Typed, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_setting_that_some_runs_of_a_sweep_do_not_read(typed: Typed) -> None:
-    words = ("-m", "parallel_runs=1", "seed=0,1", "wandb.mode=disabled,offline")
+    words = ("-m", "parallel_runs=1", "wandb.mode=disabled,offline")
     code, out, _ = typed(*words, "wandb.name=x")
-    assert code == 0 and out.count("launch") == 4
-    assert out.count(f" mode=disabled: {UNREAD}\n") == 2
+    assert code == 0 and out.count("launch") == 2
+    assert out.count(f" mode=disabled: {UNREAD}\n") == 1
     code, out, err = typed(*words, "wandb.name=x,y")
-    assert code == 1 and out.count("launch") == 4
-    assert f"error: seed=0 mode=disabled name=x: {UNREAD}\n" in err
-
-
-@pytest.mark.slow
-def test_a_refusal_by_the_command_itself(tmp_path: Path) -> None:
-    words = ["-m", "cory.train", "algorithm.clip_rang=0.1", "run_dir=run"]
-    command = Command(tmp_path, words)
-    assert_refused((command.wait(), command.out, command.err), MISSPELT)
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("model.path={tmp}/nowhere", "model.path={tmp}/nowhere: there is no such folder"),
-        ("model=gpt2 model.path=nobody/nothing", "set model.path to a folder"),
-    ],
-)
-def test_a_refusal_by_a_worker(words: str, said: str, tmp_path: Path) -> None:
-    command = WarmCommand(tmp_path, [*words.format(tmp=tmp_path).split(), "run_dir=run"])
-    assert_refused((command.wait(), command.out, command.err), said.format(tmp=tmp_path))
-    assert not (tmp_path / "run" / RECORD).exists()
+    assert code == 1 and out.count("launch") == 2
+    assert f"error: mode=disabled name=x: {UNREAD}\n" in err

@@ -171,25 +171,10 @@ def test_experiments_parse_at_both_scales(experiment: str) -> None:
 
 
 # read above, by scale or fidelity, as part of others, or by something else than a run
-ELSEWHERE = set(
-    [
-        "experiment",
-        "sweeps",
-        "small",
-        "medium",
-        "released",
-        "evaluation",
-        "maft_rates",
-        "debate",
-        "diversity",
-        "game",
-        "endpoint",
-        "instructions",
-        "maft_prompts",
-        "benchmarks",
-        "paper",
-    ]
-)
+ELSEWHERE = {
+    *("experiment", "sweeps", "small", "medium", "released", "evaluation", "maft_rates", "debate"),
+    *("diversity", "game", "endpoint", "instructions", "maft_prompts", "benchmarks", "paper"),
+}
 GROUPS = sorted({path.name for path in CONF.iterdir() if path.is_dir()} - ELSEWHERE)
 
 

@@ -224,12 +224,15 @@ algorithm.max_mean_ratio=2 ; hardware.microbatch_size=32
     -> algorithm.max_mean_ratio=2.0: needs whole minibatches
 model.path=null -> must be text
 algorithm.kl_estimator=k4 -> must be full, k1, k2 or k3
+algorithm.kl_controller=adaptive ; algorithm.kl_horizon=12
+    -> algorithm.kl_horizon=12: must be above a fifth of the 64 turns
 algorithm.agents=1 -> must be at least 2
 task.observer_template='{answers}' -> must contain {query}
 task.observer_template='{query}' -> must contain {answers}
 task.answer_template='{query}' -> must contain {response}
 hardware.zero_stage=4 -> must be 0, 1, 2 or 3
 seed=18446744073709551616 -> must be less than 9223372036854775808
+keep_best_mode=best -> must be
 evaluation.k=[0] -> number 1 must be at least 1
 evaluation.k=[one] -> number 1 must be a whole number
 run_dir='' -> must not be empty
@@ -253,6 +256,8 @@ algorithm.verifier_feedback=true
     -> needs model.chat=true, got false
     -> needs reward=verifier, got exact_match
 algorithm.minibatch_size=48 -> must divide the
+algorithm.kl_controller=adaptive ; algorithm.kl_horizon=25
+    -> algorithm.kl_horizon=25: must be above a fifth of the 128 turns
 algorithm.alpha=[1.0] -> must have at least 2 items
 algorithm.beta=[1.0,2.0,3.0] -> must have at most 2 items
 algorithm.param_sharing=per_team -> must be shared, per_agent, per_turn or
@@ -561,6 +566,13 @@ def test_debates_of_one_turn_have_none_to_leave_out() -> None:
 def test_a_microbatch_is_never_larger_than_its_minibatch() -> None:
     sizes = ("algorithm.prompts_per_iteration=96", "algorithm.minibatch_size=48")
     assert parsed(*sizes, "hardware.microbatch_size=64").algorithm.minibatch_size == 48
+
+
+def test_a_kl_controller_that_can_take_no_more_than_all_of_the_coefficient_is_taken() -> None:
+    """A step takes 0.2 * turns / horizon of it away at most: all of it at a fifth."""
+    adaptive, fixed = "algorithm.kl_controller=adaptive", "algorithm.kl_controller=fixed"
+    assert parsed(adaptive, "algorithm.kl_horizon=13").algorithm.kl_horizon == 13
+    assert parsed(fixed, "algorithm.kl_horizon=12").algorithm.kl_horizon == 12
 
 
 def test_a_whole_number_may_be_a_name() -> None:

@@ -8,32 +8,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from cory.config import ConfigError
 from cory.models.loading import load_classifier, load_language_model, load_tokenizer
-from cory.runtime.build import build_parts
+from cory.runtime.build import build_parts, check_devices
 from tests.support.composing import parsed
 
 
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ("model.path={tmp}/nowhere", "model.path={tmp}/nowhere: there is no such folder"),
-        ("model.path={tmp}", "model.path={tmp}: the folder has no config.json"),
-        ("model.path=asset:huge", "model.path=asset:huge: cory ships no such model; choose one of"),
         ("model.path=nobody/nothing", "model.path=nobody/nothing: |set model.path to a folder"),
         ("model.path={judge}", "model.path={judge}: "),
         ("reward.path=nobody/nothing", "reward.path=nobody/nothing: |set reward.path to a folder"),
         ("reward.path={model}", "the checkpoint has no weights for score.weight"),
         ("reward.label=JOY", "reward.label=JOY is not a class of {judge}; choose one of NEGATIVE"),
         ("task.source=hub task.path=nobody/nothing", "=nobody/nothing: |task.source=path"),
-        ("task.path={tmp}/x.csv", "task.path={tmp}/x.csv: there is no such file"),
-        ("task.path={tmp}/x.txt", "task.path={tmp}/x.txt must end in one of .jsonl"),
         ("task.text_column=body", "task.text_column=body is not in the data; it has text, label"),
-        ("task.path={tmp}/bad.jsonl", "task.path={tmp}/bad.jsonl: line 1 is not JSON"),
         ("task.path={tmp}/bad.parquet", "task.path={tmp}/bad.parquet: cannot be"),
-        ("task.test_split=test", "slices of the file|train[:90%]|got test"),
+        ("task.test_split=test", "task.test_split=test: |is one file|train[:90%]"),
         ("task.min_characters=500", "no train review of task.source=path is that long"),
         ("task.max_prompt_tokens=49", "task.max_prompt_tokens (49) and algorithm.sampling."
          "max_response_tokens (16) exceed the context of model=tiny (64 tokens)"),
@@ -46,9 +41,7 @@ def test_models_and_data_that_cannot_be_used_are_refused(
     tiny_judge: str,
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "x.txt").write_text("text")
     (tmp_path / "ok.jsonl").write_text(json.dumps({"text": "a fine film", "label": 1}) + "\n")
-    (tmp_path / "bad.jsonl").write_text('{"text": ')
     (tmp_path / "bad.parquet").write_text("PAR?")
     names = {"tmp": tmp_path, "model": tiny_model, "judge": tiny_judge}
     config = parsed(
@@ -67,6 +60,16 @@ def test_models_and_data_that_cannot_be_used_are_refused(
     assert "\n" not in message
     for part in said.format(**names).split("|"):
         assert part in message, message
+
+
+def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    said = "^hardware.processes=4: this machine has 1 CUDA devices; one process needs one$"
+    with pytest.raises(ConfigError, match=said):
+        check_devices(parsed("hardware=gpu4_zero2").hardware)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(ConfigError, match=r"^hardware\.device=cuda: this machine has"):
+        check_devices(parsed("hardware=gpu1").hardware)
 
 
 def without_ends(settings: dict, tokens: dict) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,11 +10,10 @@ from typing import Any
 
 import pytest
 import torch.distributed as dist
+from pydantic import ValidationError
 
 from cory import endpoint as endpoint_module
-from cory.endpoint import TOO_LONG, Ask, Endpoint, Message, Reply
-from cory.games.state import GameState
-from cory.rollout.opponents import EndpointPlayer
+from cory.endpoint import TOO_LONG, Ask, Endpoint, Reply
 from tests.support.chat_server import (
     CONFIG,
     KEY,
@@ -143,12 +141,6 @@ def test_what_no_further_try_would_change_is_refused_at_once(
     assert len(server.asked) == 1
 
 
-def test_half_a_character_is_no_trouble(start: Start) -> None:
-    body = json.dumps(reply("x").body).replace('"x"', r'"a\ud83d"')
-    _, endpoint = start(lambda n, asked: Said(body))
-    assert texts(endpoint.complete(asks("a"))) == ["a?"]
-
-
 def test_a_server_that_is_not_there_is_refused(start: Start) -> None:
     server, endpoint = start(retries=0)
     server.shutdown()
@@ -269,27 +261,18 @@ def test_a_key_that_is_none_is_refused(
     assert refusal(start).startswith(f"algorithm.endpoint.key_variable=WISE_KEY: {said}")
 
 
+def test_a_key_goes_to_other_machines_only_encrypted() -> None:
+    for host in ("api.example.com", "10.0.0.7", "localhost.example.com", "[fe80::1]"):
+        open_to_all = {"base_url": f"http://{host}:8000/v1"}
+        with pytest.raises(ValidationError, match=r"without encryption: use https://, or key_vari"):
+            CONFIG.replace(**open_to_all)
+        CONFIG.replace(**open_to_all, plain_http=True)
+        CONFIG.replace(**open_to_all, key_variable=None)
+        CONFIG.replace(base_url=f"https://{host}/v1")
+    for host in ("localhost", "127.8.0.1", "[::1]", "LOCALHOST"):
+        CONFIG.replace(base_url=f"http://{host}:8000/v1")
+
+
 def test_a_missing_package_is_named(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
     assert "needs the package openai" in refusal(start)
-
-
-class Plain:
-    """The words said so far."""
-
-    def messages(self, position: GameState, role: str) -> list[Message]:
-        said = " ".join(utterance.text for utterance in position.utterances)
-        return [{"role": "user", "content": f"{role} after '{said}'"}]
-
-
-def test_a_player_says_what_the_model_says(start: Start) -> None:
-    server, endpoint = start(lambda n, body: reply(f" {body['messages'][0]['content']}\n"))
-    player = EndpointPlayer(endpoint, Plain())  # type: ignore[arg-type]  # all that is used of it
-    begun = GameState("cat", 5, ())
-    positions = [begun, None, begun, begun.after("attacker", "Purr.")]
-    said = [own.text for own in player.say("defender", positions, (7, 1))]
-    # nothing where a game is over
-    assert said == ["defender after ''", "", "defender after ''", "defender after 'Purr.'"]
-    # two games that begin alike may go on differently
-    assert len(server.asked) == 3
-    assert {key for key, _ in endpoint.cache.replies} == {"7-1/0", "7-1/2", "7-1/3"}

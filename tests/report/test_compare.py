@@ -11,7 +11,7 @@ import pytest
 
 from cory.functional.intervals import mean_interval
 from cory.report.compare import UNTRAINED, compared, comparison_text
-from cory.report.runs import find_runs, group_runs, judged_by
+from cory.report.runs import find_runs, group_runs
 from tests.support.recorded_runs import record_run
 from tests.support.warm import run_script
 
@@ -100,17 +100,6 @@ def test_one_group_is_compared_with_itself_before_the_training(tmp_path: Path) -
     row = table.loc[(SCORE, "mine")]
     assert row["difference"] == 1.25 and row["low"] == pytest.approx(mean_interval([1.0, 1.5])[0])  # type: ignore[index]
     assert list(table.loc[KL].index) == ["mine"]  # before it there is no such number
-
-
-def test_metrics_that_runs_are_judged_by() -> None:
-    votes = [f"eval/vote/turn_{turn}" for turn in (1, 2, 10)]
-    assert judged_by([*votes, SCORE, KL]) == ["eval/vote/turn_10"]
-    assert judged_by(["eval/score/team", "eval/score/observer", SCORE, KL]) == [SCORE]
-    assert judged_by(["eval/win_rate/itself", "eval/win_rate/scripted", SCORE]) == [
-        "eval/win_rate/scripted"
-    ]
-    assert judged_by(["supervised/loss/turn_2", KL]) == ["supervised/loss/turn_2"]
-    assert judged_by([KL]) == []
 
 
 def test_runs_are_found_once_below_their_folder(tmp_path: Path) -> None:

@@ -88,7 +88,3 @@ def test_the_command_draws_what_it_compares(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == str(out) and out.stat().st_size > 10_000
     refused = run_script("scripts/compare.py", *words, "--smooth", "0")
     assert refused.returncode == 1 and "error: --smooth=0 must be at least 1" in refused.stderr
-    for number in range(9):
-        record_run(tmp_path / f"more/{number}", [{KL: 1.0}], width=number)
-    many = run_script("scripts/compare.py", str(tmp_path / "more"), "--curves", str(out))
-    assert many.stderr.startswith("error: at most 8 groups fit one figure, and these are 9: width=")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from cory.report.numbers import at_the_end, decimals, paired, written
+from cory.report.numbers import at_the_end, decimals, paired
 
 
 def series(*values: float, first: int = 0) -> pd.Series:
@@ -59,8 +59,3 @@ def test_a_number_is_the_mean_of_the_last_values_of_each_seed() -> None:
 )
 def test_as_many_decimals_as_the_spread_has(values: tuple[float, ...], digits: int) -> None:
     assert decimals(series(*values)) == digits
-
-
-def test_no_number_is_minus_zero() -> None:
-    assert written(-0.001, 2) == "0.00"
-    assert written(-0.01, 2) == "-0.01"

@@ -14,10 +14,10 @@ import yaml
 
 from cory.report import archive, computed
 from cory.report.cells import Numbers
-from cory.report.drawing import draw_curves, draw_scatter, figure_of
+from cory.report.drawing import draw_curves
 from cory.report.pages import markdown_of, write_page
 from cory.report.papers import Paper, load
-from cory.report.plots import digest_in, panels
+from cory.report.plots import panels
 from tests.support.composing import CONF, ROOT
 
 DOCS = ROOT / "docs" / "results"
@@ -127,19 +127,6 @@ def test_curves_have_a_line_for_each_row(paper: Paper, runs: archive.Runs) -> No
     assert [first.get_label(), second.get_label()] == ["A", "B"]
 
 
-def test_a_figure_is_written_anew_only_for_other_numbers(
-    tmp_path: Path, paper: Paper, runs: archive.Runs
-) -> None:
-    path = tmp_path / "figure.png"
-    numbers = Numbers(paper.tables["tab1"], runs, "small", paper.words)
-    assert figure_of(numbers, path)
-    first = digest_in(path)
-    assert not figure_of(numbers, path)
-    runs["small", "some/a"]["objective/score/agent_0"].loc[0, "value"] += 1
-    assert figure_of(Numbers(paper.tables["tab1"], runs, "small", paper.words), path)
-    assert digest_in(path) != first
-
-
 def test_the_archive_replaces_a_run_of_the_same_name(tmp_path: Path) -> None:
     old = pd.concat([rows("a", "agent_0", 0, 0.5), rows("b", "agent_1", 4, 0.25)])
     new = rows("a", "agent_0", 100, 0.5)
@@ -182,13 +169,3 @@ def test_what_is_computed_is_what_the_papers_say() -> None:
     assert frame["skills/falls", "count", 0] == 0
     together = frame["toy/turns10/joint", "mean", 0]
     assert together > 1.1 * frame["toy/turns10/pi0.7", "mean", 0]
-
-
-def test_a_scatter_has_the_second_column_over_the_first(paper: Paper, runs: archive.Runs) -> None:
-    _, (axes,) = panels(1)
-    draw_scatter(
-        Numbers(paper.tables["tab1"], runs, "small", paper.words), ["score", "right %"], axes
-    )
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("score", "right %")
-    points = [tuple(c.lines[0].get_xydata()[0]) for c in axes.containers]
-    assert points == [pytest.approx((17.5, 51)), pytest.approx((21.5, 26))]

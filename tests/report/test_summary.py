@@ -17,7 +17,6 @@ from cory.runtime.summary import (
     hints,
     sentence,
     show_summary,
-    table_text,
     verdict,
 )
 from tests.support.recorded_runs import record_run, score_line
@@ -80,23 +79,6 @@ def test_nothing_is_told_of_few_prompts(tmp_path: Path) -> None:
         table = before_after(trained(tmp_path / str(number), gains))
         assert verdict(table.loc[SCORE]) == way
         assert sentence(table).startswith(said)
-
-
-def test_agents_without_an_evaluation_before_still_get_a_table(tmp_path: Path) -> None:
-    """As games that are only evaluated at the end, or a run without training."""
-    win = "eval/win_rate/scripted"
-    lines: list[dict[str, Any]] = [{"offline/loss/agent_0": 3.0 - n} for n in range(2)]
-    lines[-1] |= {win: 0.5, "eval/win_rate_se/scripted": 0.1, "eval/win_rate_attacker/itself": 0.75}
-    run_dir = record_run(tmp_path / "run", lines, [score_line(1, 0.25, 0.5, 0.75, metric=win)])
-    table = before_after(run_dir)
-    assert set(table.index) == {win, "eval/win_rate_attacker/itself", "offline/loss/agent_0"}
-    row = table.loc[win]
-    assert math.isnan(row["before"]) and math.isnan(row["change"]) and row["after"] == 0.5
-    assert (row["low"], row["high"]) == pytest.approx(mean_interval([0.25, 0.5, 0.75]))
-    assert table.loc["offline/loss/agent_0", ["before", "after"]].to_list() == [3.0, 2.5]
-    assert sentence(table) == ""
-    text = table_text(table.loc[[win]])
-    assert text.splitlines()[0].split() == ["after", "90", "%", "interval", "prompts"]
 
 
 def said(run_dir: Path, **more: Any) -> list[str]:
@@ -172,9 +154,6 @@ def test_the_end_of_a_run_is_printed_and_drawn(
     assert row.split()[-7:] == ["11.500", "12.500", "+1.000", "+0.964", "to", "+1.036", "24"]
     assert "What next:\n- seed: this is one run" in out
     assert (run_dir / "curves.png").stat().st_size > 10_000
-    (run_dir / "varied.json").write_text('{"seed": "1"}')  # of a sweep over seeds
-    show_summary(run_dir)
-    assert "What next:" not in capsys.readouterr().out
 
 
 def test_of_debates_the_votes_are_shown(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_run_starts_from_the_agents_of_another(
         "hardware.keep_whole_below=0",
         "algorithm.learning_rate=3e-2",
     ]
-    config = config_of(*settings)
+    config = config_of(*settings, "hardware.zero_stage=0")
     theirs = trained(config)
     finished(tmp_path, theirs, config)
     ours = build(config_of(*settings, "seed=7", f"init_from={tmp_path}"), reward=LetterShare())
@@ -126,16 +126,13 @@ def test_an_agent_without_value_head_leaves_none(config_of: ConfigOf, tmp_path: 
     export_agents(trained(config), config, None, tmp_path)
     agent = tmp_path / "agents" / "agent_0"
     assert not (agent / "value_head.safetensors").exists()
-    card = (agent / "README.md").read_text()
-    assert "value" not in card and "| iterations | 40 of 2 prompts |" in card
-    export_agents(trained(config_of()), config_of(), None, tmp_path)
-    card = (agent / "README.md").read_text()
-    assert "value_head.safetensors" in card and "of 8 prompts |" in card
+    assert "value" not in (agent / "README.md").read_text()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theirs", [[], WITHOUT_VALUES], ids=["with head", "without"])
-@pytest.mark.parametrize("ours", [[], WITHOUT_VALUES], ids=["to head", "to none"])
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [(WITHOUT_VALUES, []), ([], WITHOUT_VALUES)], ids=["to head", "to none"]
+)
 def test_a_run_starts_from_agents_with_and_without_value_heads(
     config_of: ConfigOf,
     tmp_path: Path,
@@ -258,8 +255,8 @@ def test_one_copy_is_whole_at_a_time(
     """Else what ZeRO-3 is to split would have to fit a device with all of its siblings."""
     words = ["algorithm.agents=3", "hardware.zero_stage=3", "hardware.keep_whole_below=0"]
     if start == "init_from":
-        config = config_of(*words)
-        finished(tmp_path, trained(config), config)
+        config = config_of(words[0])
+        finished(tmp_path, build(config, reward=LetterShare()).agents, config)
         words.append(f"init_from={tmp_path}")
     made: list[ActorCriticModel] = []
     whole: list[int] = []

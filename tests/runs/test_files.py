@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import asdict
@@ -18,12 +17,10 @@ from cory.games import rules_of
 from cory.rollout.game_store import GameSet
 from cory.runs.export import export_agents
 from cory.runs.files import (
-    PIECE,
     JsonlStore,
     WriteError,
     encoded,
     read_lines,
-    sha256_of,
     sound_lines,
     write_whole,
 )
@@ -108,13 +105,6 @@ def test_lines_are_on_the_disk_and_a_full_one_is_said(
     with pytest.raises(WriteError, match=r"\(No space left on device\); the same command goes on"):
         store.append([{"n": 3}])
     store.close()
-
-
-def test_the_hash_is_of_the_whole_file(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    for size in (0, 1, PIECE, PIECE + 1):
-        path.write_bytes(b"a" * size)
-        assert sha256_of(path) == hashlib.sha256(b"a" * size).hexdigest()
 
 
 def test_what_a_finished_run_leaves_is_on_the_disk(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import platform
-import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,9 +13,7 @@ from cory.config import ConfigError, parse_config
 from cory.runs import precision
 from cory.runs.precision import CPU_HAS_BF16, cpu_has_bf16
 from cory.runs.run_dir import same_run, unfinished_run, write_settings
-from tests.support.commands import last_wins, metrics, short_settings
 from tests.support.composing import compose_config
-from tests.support.warm import WarmCommand
 
 FIG3 = ("experiment=cory/imdb_cory", "scale=small")
 HETERO = ("experiment=maporl/gsm8k_hetero_llama", "scale=small")
@@ -38,13 +34,9 @@ def products(*words: str) -> str:
         ((), "bf16", "fp32"),  # the quickstart
         (FIG3, "bf16", "fp32"),  # a tiny model in place of GPT-2
         (("experiment=maporl/gsm8k_maporl_exact", "scale=small"), "bf16", "fp32"),
-        (("experiment=maft/phi3_arithmetic_maft", "scale=small"), "bf16", "fp32"),
-        (("experiment=spag/llama2_im", "scale=small"), "bf16", "fp32"),
         (("model=smollm2_135m",), "bf16", "fp32"),  # any model with float32 weights
         (("experiment=cory/imdb_cory",), "fp32", "fp32"),  # a run of the paper's own
-        (("experiment=cory/gsm8k_cory",), "bf16", "bf16"),
         (("model.compute_precision=fp32",), "fp32", "fp32"),  # what is typed wins
-        (("model.compute_precision=bf16",), "bf16", "bf16"),
         ((*FIG3, "model.compute_precision=fp32"), "fp32", "fp32"),
         (("model.precision=bf16",), "bf16", "bf16"),  # as the weights
         (("hardware=gpu1",), "fp32", "fp32"),
@@ -62,11 +54,6 @@ def test_the_cpu_chooses_the_products_of_small_runs(
     assert products(*words) == with_instructions
     with_bf16(monkeypatch, False)
     assert products(*words) == without
-
-
-def test_only_float32_weights_have_other_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_bf16(monkeypatch, True)
-    assert compose_config("model.precision=fp16").model.compute_precision == "fp16"
 
 
 def test_every_model_of_a_small_run_has_the_same_precision(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,33 +126,3 @@ def test_a_cpu_that_chooses_otherwise_does_not_go_on_with_a_run(
     for group in ("model", "partner", "reward"):
         cfg[group].compute_precision = kept
     same_run(run_dir, cfg)  # raises nothing
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("began_with", ["1", "0"])
-def test_a_stopped_run_goes_on_in_its_precision(
-    began_with: str, tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
-) -> None:
-    """Where the CPU would choose the other precision, a run goes on once its own is typed."""
-    base = short_settings(tiny_model, tiny_judge, reviews_file)
-    words = last_wins([*base, f"algorithm.iterations={ITERATIONS}", "checkpoint_every=1"])
-
-    def start(name: str, has: str, *more: str) -> WarmCommand:
-        return WarmCommand(tmp_path, [*words, *more, f"run_dir={name}"], **{CPU_HAS_BF16: has})
-
-    whole, moved = start("whole", began_with), start("moved", began_with)
-    lines = tmp_path / "moved" / "metrics.jsonl"
-    while moved.poll() is None and not (lines.exists() and lines.stat().st_size):
-        time.sleep(0.02)
-    moved.send_signal(signal.SIGTERM)
-    assert moved.wait() != 0 and 1 <= len(metrics(tmp_path / "moved")) < ITERATIONS, moved.err
-    assert whole.wait() == 0, whole.err
-    other = str(1 - int(began_with))
-    chosen = "model.compute_precision=" + ("bf16" if began_with == "1" else "fp32")
-    refused = start("moved", other)
-    assert refused.wait() == 1 and f"holds a run with {chosen}, not" in refused.err
-    again = start("moved", other, chosen)
-    assert again.wait() == 0, again.err
-    assert metrics(tmp_path / "moved") == metrics(tmp_path / "whole")
-    once_more = start("moved", other, chosen)
-    assert once_more.wait() == 0 and "moved is complete" in once_more.out

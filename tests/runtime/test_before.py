@@ -11,7 +11,6 @@ import pytest
 
 from cory import train
 from cory.config import Config, ConfigError
-from cory.models.places import ASSETS
 from cory.runs.run_dir import AGENTS, METRICS, RECORD, write_settings
 from cory.runtime import before
 from cory.runtime.before import parsed, refusals, refuse_early
@@ -221,12 +220,6 @@ def test_a_finished_run_needs_nothing_any_more(tmp_path: Path) -> None:
     refuse_early(tmp_path / "run", parsed(cfg))
     with pytest.raises(ConfigError, match="gone: there is no run"):
         refuse_early(tmp_path / "other", parsed(cfg))
-
-
-@pytest.mark.parametrize("name", ["tiny", "tiny_2x"])
-def test_shipped_models_are_taken(name: str) -> None:
-    assert (ASSETS / name).is_dir()
-    assert refusals(checked(f"model={name}")) == []
 
 
 def test_several_lines_are_printed_and_nothing_is_left(

@@ -13,7 +13,6 @@ from cory.config import Config
 from cory.episode import Metrics
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.files import read_lines
-from cory.runs.recorder import Recorder
 from cory.runs.stop import StopPoint, StopRequest
 from cory.runtime.loop import Loop
 from cory.runtime.summary import before_after
@@ -98,20 +97,3 @@ def test_where_there_is_none() -> None:
     collecting = ("algorithm.collect_only=true", "algorithm.iterations=1")
     words = (*games, *collecting, "algorithm.iterations_per_epoch=null")
     assert not parsed(*words).evaluates_before
-
-
-@pytest.mark.parametrize("checkpoint", [False, True])
-def test_records_begin_anew_without_a_checkpoint(tmp_path: Path, checkpoint: bool) -> None:
-    """Else the responses of the evaluation before the training would stand there twice."""
-    config = parsed(f"run_dir={tmp_path}")
-    first = Recorder(tmp_path, config, 0)
-    assert first.start(0, None) == 0
-    first.log_lines([{"iteration": -1, "kind": "before"}])
-    first.log_scores({"iteration": -1})
-    state = first.state_dict() if checkpoint else None
-    first.close()
-    again = Recorder(tmp_path, config, 0)
-    again.start(0, state)
-    again.close()
-    for name in ("samples.jsonl", "prompt_scores.jsonl"):
-        assert len(read_lines(tmp_path / name)) == checkpoint

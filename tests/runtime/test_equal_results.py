@@ -22,7 +22,9 @@ from tests.support.warm import SLAB, WarmCommand
 pytestmark = pytest.mark.slow
 
 RUN = [
-    "algorithm.iterations=3",
+    "algorithm.iterations=2",
+    "evaluation.before=false",
+    "evaluation.prompts=2",
     "algorithm.epochs=2",
     "algorithm.minibatch_size=4",
     "algorithm.learning_rate=1e-3",
@@ -38,6 +40,8 @@ NF4 = ["model.path=asset:tiny", "model.quantisation=nf4"]
 MIXED = ["model.compute_precision=bf16"]
 DEBATE = [
     "algorithm=maporl",
+    "algorithm.turns=2",
+    "algorithm.evaluation_turns=2",
     "algorithm.param_sharing=per_turn_agent",
     "algorithm.guards.min_tokens=null",
     *ADAPTERS,
@@ -133,7 +137,7 @@ def test_a_layout_gives_the_numbers_of_one_process(
     rtol, atol = (3e-2, 1e-3) if reference == "mixed" else (1e-4, 1e-5)
     expected = trajectories[reference]
     found = trajectories[layout]
-    assert len(found) == len(expected) == 3
+    assert len(found) == len(expected) == 2
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.keys() == theirs.keys()
         for key, value in theirs.items():
@@ -162,7 +166,8 @@ def test_policies_that_share_an_engine_learn_the_same_in_two_processes(tmp_path:
     Processes that called it unequally often would fetch its weights for each other's layers.
     """
     shared = ["experiment=maft/maft", "scale=small", "algorithm.iterations=2"]
-    shared += ["algorithm.prompts_per_iteration=12", "algorithm.epochs=1", "evaluation.prompts=8"]
+    shared += ["algorithm.prompts_per_iteration=12", "algorithm.epochs=1", "evaluation.prompts=2"]
+    shared += ["algorithm.agents=2", "algorithm.evaluation_agents=2", "evaluation.before=false"]
     shared += ["algorithm.critic_epochs=1", "checkpoint_every=0", "model.compute_precision=fp32"]
     layouts = {
         "one": ["hardware=cpu"],

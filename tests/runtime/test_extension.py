@@ -11,7 +11,7 @@ import pytest
 from cory.config import Config
 from cory.runs.checkpoint import Checkpoints
 from cory.runtime import worker
-from tests.support.commands import last_wins, metrics, short_settings
+from tests.support.commands import last_wins, short_settings
 from tests.support.warm import WarmCommand
 
 Run = Callable[..., WarmCommand]
@@ -79,18 +79,6 @@ def test_an_extended_run_ends_as_one_of_that_length(run: Run, tmp_path: Path) ->
     assert record(tmp_path / "x")["iterations"] == 4
     again = run("run_dir=x", "algorithm.iterations=4", *STATE)
     assert again.wait() == 0 and "is complete" in again.out
-
-
-@pytest.mark.slow
-def test_an_unfinished_run_may_get_more_iterations_too(run: Run, tmp_path: Path) -> None:
-    """It was stopped within the first iterations: there is no finished part to keep."""
-    stopped = run("run_dir=x", "algorithm.iterations=3", "algorithm.stop.max_kl=1e-9")
-    assert stopped.wait() == 1 and len(metrics(tmp_path / "x")) > 0
-    more = run("run_dir=x", "algorithm.iterations=4", "algorithm.stop.max_kl=1e-9")
-    assert more.wait() == 1
-    assert "the run of 3 iterations goes on to 4" in more.out
-    done = f"resumed after iteration {len(metrics(tmp_path / 'x')) - 1}"
-    assert done in more.out
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from cory.config import HardwareConfig
-from cory.runs.run_dir import (
-    in_use,
-)
+from cory.runs.run_dir import in_use
 from cory.runs.stop import StopRequest
 from cory.runtime import launch
 from cory.runtime.launch import REFUSED, STOPPED
@@ -32,7 +30,7 @@ from tests.support.commands import (
 )
 from tests.support.composing import parsed
 from tests.support.playing import SPAG
-from tests.support.warm import MELTING, WarmCommand
+from tests.support.warm import WarmCommand
 
 Started = Command | WarmCommand
 Train = Callable[..., Started]
@@ -91,19 +89,6 @@ def test_a_killed_worker_takes_the_others_along_and_a_live_run_is_left_alone(
 
 
 @pytest.mark.slow
-def test_one_worker_s_error_is_shown_once_and_ends_the_run(train: Train, tmp_path: Path) -> None:
-    run_dir = tmp_path / "run"
-    command = train(ENDLESS, "hardware=cpu2", f"run_dir={run_dir}", **{MELTING: "1"})
-    until(lambda: metrics(run_dir))
-    os.kill(workers(run_dir)[1], signal.SIGUSR1)
-    until(lambda: command.poll() is not None, SOON)
-    assert command.wait() == 1
-    assert command.err.count("Traceback") == 1
-    assert command.err.endswith("RuntimeError: the disk melted\n"), command.err
-    assert not workers(run_dir)
-
-
-@pytest.mark.slow
 def test_a_run_that_its_worker_refuses_leaves_no_folder(train: Train, tmp_path: Path) -> None:
     """Only what was begun stays: the same command, refused later, removes nothing of it."""
     run_dir, words = tmp_path / "run", ("algorithm.iterations=1", "algorithm.minibatch_size=1")
@@ -149,7 +134,7 @@ def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
     before = metrics(run_dir)
     assert 0 < len(before) < 12
 
-    again = train(*words, as_users=True)
+    again = train(*words)
     assert again.wait() == 0, again.err
     assert f"goes on with the unfinished run in {run_dir}" in again.out
     after = metrics(run_dir)
@@ -175,16 +160,15 @@ def test_ctrl_c_and_the_same_command_goes_on_in_the_default_directory(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hardware", ["cpu", "cpu2"])
-def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path, hardware: str) -> None:
+def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     # an iteration that would last for minutes
     command = train(
-        "algorithm.epochs=100000", "checkpoint_every=0", f"hardware={hardware}",
+        "algorithm.epochs=100000", "checkpoint_every=0", "hardware=cpu2",
         f"run_dir={run_dir}",
     )  # fmt: skip
     until(lambda: (run_dir / "prompt_scores.jsonl").exists())
-    time.sleep(2)
+    time.sleep(0.5)
     command.send_signal(signal.SIGTERM)
     until(lambda: "stopping" in command.err, SOON)
     assert command.poll() is None
@@ -207,8 +191,7 @@ def test_sigterm_to_a_worker_means_the_same(train: Train, tmp_path: Path) -> Non
 COLLECTING = {
     "games": [
         *SPAG,
-        "algorithm.iterations=20000",
-        "algorithm.iterations_per_epoch=20000",
+        *("algorithm.iterations=20000", "algorithm.iterations_per_epoch=20000"),
     ],
     "debates": [
         "experiment=maft/maft",
@@ -317,35 +300,9 @@ def test_nodes_that_never_come_are_not_waited_for_after_a_signal(
     run_dir = tmp_path / "run"
     command = train(*multinode(run_dir, free_port()))
     until(lambda: (run_dir / "config.yaml").exists())
-    time.sleep(3)
+    time.sleep(1)
     command.send_signal(signal.SIGTERM)
     assert command.wait(SOON) == 143
-
-
-@pytest.mark.slow
-def test_several_nodes_need_a_directory_that_all_of_them_see(train: Train) -> None:
-    words = [word for word in multinode(Path("x"), 1) if not word.startswith("run_dir")]
-    command = train(*words)
-    assert command.wait() == 1
-    assert command.err.startswith("error: hardware.nodes=2 needs run_dir=<a folder that all nodes")
-    assert command.err.count("\n") == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["torchrun", "deepspeed"])
-def test_a_launcher_around_the_command_is_refused(how: str, tmp_path: Path) -> None:
-    launcher = {
-        "torchrun": ["torch.distributed.run", "--nproc-per-node=2", "-m", "cory.train"],
-        "deepspeed": ["cory.train", "--local_rank=0"],  # what it adds
-    }[how]
-    answer = Command(tmp_path, ["-m", *launcher, "algorithm=ppo"], PYTHONPATH=str(ROOT))
-    assert answer.wait() == 1
-    # of several processes, more than one may say so
-    assert (
-        "error: cory.train starts its own workers, without torchrun, deepspeed or another "
-        "launcher: hardware.processes says how many"
-    ) in answer.err
-    assert not (tmp_path / "outputs").exists()
 
 
 class Failure:

@@ -6,16 +6,22 @@ import json
 import py_compile
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from cory.report import compare
 from cory.runtime import new_project as new
 from cory.runtime.new_project import TEMPLATE, make_project
 from tests.support.commands import Command, metrics
-from tests.support.warm import WarmCommand
+from tests.support.warm import Fork, WarmCommand
 
-COMMANDS = {"cory-train": "cory.train", "cory-compare": "cory.report.compare"}
+
+def compare_runs(words: list[str]) -> None:
+    """`cory-compare <words>`"""
+    sys.argv = ["cory-compare", *words]
+    compare.main()
 
 
 def test_the_folder_holds_the_template_byte_for_byte(tmp_path: Path) -> None:
@@ -63,11 +69,10 @@ def test_what_its_readme_says_to_type_works(tmp_path: Path) -> None:
         name, *rest = words.split()
         few = ["algorithm.iterations=2", "evaluation.samples=1"] if name == "cory-train" else []
         few += ["seed=0"] if "sweep=mine/all" in rest else []  # of its two
-        warm = name == "cory-train" and words != typed[0]  # one shows that the module starts
         started = (
             WarmCommand(folder, [*rest, *few])
-            if warm
-            else Command(folder, ["-m", COMMANDS[name], *rest, *few])
+            if name == "cory-train"
+            else Fork(folder, partial(compare_runs, rest))
         )
         assert started.wait(600) == 0, (words, started.out, started.err)
     runs = sorted(path.parent for path in folder.rglob("record.json"))

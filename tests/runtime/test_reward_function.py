@@ -46,23 +46,20 @@ def run(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hardware", ["cpu", "cpu2"])
-def test_a_function_that_raises_at_the_third_call_can_be_mended(
-    run: Run, tmp_path: Path, hardware: str
-) -> None:
+def test_a_function_that_raises_at_the_third_call_can_be_mended(run: Run, tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text(GOOD)
-    assert run("run_dir=whole", f"hardware={hardware}").wait() == 0
+    assert run("run_dir=whole", "hardware=cpu2").wait() == 0
     # an evaluation, four iterations and an evaluation, each by one process alone
     assert (tmp_path / "calls").read_text() == "0" * 6
     mine.write_text(BAD)
-    stopped = run("run_dir=cut", f"hardware={hardware}")
+    stopped = run("run_dir=cut", "hardware=cpu2")
     assert stopped.wait() == 1
     (error,) = stopped.err.splitlines()
     assert error == f"error: reward.function=mine.py:score: {mine}, line 7: KeyError: 'x'"
     assert len(metrics(tmp_path / "cut")) == 2
     mine.write_text(GOOD)
-    again = run("run_dir=cut", f"hardware={hardware}")
+    again = run("run_dir=cut", "hardware=cpu2")
     assert again.wait() == 0, again.err
     for file in ("metrics.jsonl", "agents/agent_0/model.safetensors"):
         assert (tmp_path / "cut" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
@@ -84,14 +81,3 @@ def test_answers_that_another_function_scored_are_asked_for_again(run: Run, tmp_
     assert again.wait() == 0, again.err
     before = json.loads((tmp_path / "x" / "prompt_scores.jsonl").read_text().splitlines()[0])
     assert {tuple(values) for values in before["values"].values()} == {(3.0,) * 8}
-
-
-def test_what_is_wrong_is_said_before_a_run_has_a_folder(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("def scores(): pass\n")
-    refused = run("run_dir=none")
-    assert refused.wait() == 1
-    assert refused.err.splitlines() == [
-        f"error: reward.function=mine.py:score: {tmp_path}/mine.py has no score; did you mean "
-        f"scores?"
-    ]
-    assert not (tmp_path / "none").exists()

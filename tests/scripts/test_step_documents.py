@@ -7,12 +7,6 @@ import pytest
 
 from cory.tasks.problems import KINDS
 from scripts.step_documents import (
-    ALONE,
-    CONFIRMED,
-    DISPUTED,
-    MISLED,
-    after,
-    mistaken,
     worked,
 )
 
@@ -34,27 +28,3 @@ def test_later_steps_go_on_from_a_mistake() -> None:
         lambda step, true: 15 if step == "17 - 5" else true,
     )
     assert shared == "17 - 5 = 15 stamps to share. 15 / 2 = 7."
-
-
-def test_a_mistake_is_another_number_and_none_below_zero() -> None:
-    stream = np.random.default_rng(0)
-    drawn = [mistaken(value, stream) for value in (0, 1, 15, 99) for _ in range(200)]
-    assert min(drawn) >= 0 and len(set(drawn)) > 20
-    assert all(mistaken(7, stream) != 7 for _ in range(200))
-
-
-def share_of_right(others: list[str], step: str = "3 + 4", true: int = 7) -> float:
-    stream = np.random.default_rng(0)
-    result = after(others, stream)
-    return float(np.mean([result(step, true) == true for _ in range(4000)]))
-
-
-def test_others_make_a_step_surer_or_less_sure() -> None:
-    right, wrong = "3 + 4 = 7.", "3 + 4 = 9."
-    tolerance = 0.025
-    assert share_of_right([]) == pytest.approx(1 - ALONE, abs=tolerance)
-    assert share_of_right(["5 + 4 = 9."]) == pytest.approx(1 - ALONE, abs=tolerance)
-    assert share_of_right([right, right]) == pytest.approx(1 - CONFIRMED, abs=tolerance)
-    assert share_of_right([right, wrong]) == pytest.approx(1 - DISPUTED, abs=tolerance)
-    assert share_of_right([wrong]) == pytest.approx(1 - MISLED, abs=tolerance)
-    assert CONFIRMED < DISPUTED <= ALONE < MISLED

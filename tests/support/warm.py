@@ -38,7 +38,6 @@ from tests.support.composing import compose_config
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.support.imported"])
 MODULES = {worker.__name__: worker.run_one_of_several, launch.__name__: launch.main}
-MELTING = "CORY_TEST_MELTING"  # environment: the rank whose worker fails when it gets SIGUSR1
 SLAB = "CORY_TEST_SLAB"  # environment: bytes of logits that are computed at once
 
 
@@ -233,8 +232,6 @@ def _started(module: str, run_dir: str, variables: Mapping[str, str]) -> None:
         signal.signal(number, signal.SIG_DFL)
     _become(variables)
     sign_on(run_dir, variables.get("RANK"))
-    if variables.get(MELTING, "") == variables.get("RANK"):
-        signal.signal(signal.SIGUSR1, _melt)
     if SLAB in variables:
         logprobs.SLAB_BYTES = int(variables[SLAB])
     sys.argv = [module, run_dir]
@@ -253,7 +250,3 @@ def _let_go_of_files() -> None:
                 os.dup2(nothing, number, inheritable=False)
         except OSError:  # the one that listed them
             continue
-
-
-def _melt(*_: object) -> None:
-    raise RuntimeError("the disk melted")
