@@ -274,6 +274,8 @@ def endpoint_refusals(config: Config) -> Refusals:
 def metric_refusals(config: Config) -> Refusals:
     """A metric of evaluations that is there once."""
     best = config.keep_best
+    if best is not None and config.algorithm.speaks_remotely():
+        yield f"keep_best={best} needs agents: a model behind an endpoint speaks for all"
     if best is not None and best.startswith("eval/") and config.evaluate_every == 0:
         yield (
             f"keep_best={best} needs evaluate_every above 0: agents that are evaluated only at the "
