@@ -183,7 +183,7 @@ def test_sigterm_to_a_worker_means_the_same(train: Train, tmp_path: Path) -> Non
     command = train(ENDLESS, "hardware=cpu2", f"run_dir={run_dir}")
     until(lambda: metrics(run_dir))
     os.kill(workers(run_dir)[1], signal.SIGTERM)
-    assert command.wait() == 143
+    assert command.wait() == 143, command.err
     assert command.err == INTERRUPTED.format(run_dir)
     assert list((run_dir / "checkpoints").iterdir())
 

@@ -65,9 +65,11 @@ def test_what_its_readme_says_to_type_works(tmp_path: Path) -> None:
     )
     typed = re.findall(r"^    (cory-.*?) *(?:#.*)?$", (folder / "README.md").read_text(), re.M)
     assert len(typed) == 6
+    short = ["algorithm.iterations=2", "evaluation.samples=1"]
+    short += ["algorithm.prompts_per_iteration=16", "algorithm.minibatch_size=16"]
     for words in typed:
         name, *rest = words.split()
-        few = ["algorithm.iterations=2", "evaluation.samples=1"] if name == "cory-train" else []
+        few = [*short] if name == "cory-train" else []
         few += ["seed=0"] if "sweep=mine/all" in rest else []  # of its two
         started = (
             WarmCommand(folder, [*rest, *few])
