@@ -10,36 +10,32 @@ import pytest
 
 from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config, builder
-from cory.evaluation.responses import EvalRequest
 from cory.runtime.build import build_parts
 from cory.trainers.supervised import SupervisedTrainer
-from tests.support.building import LetterShare, build
+from tests.support.building import LetterShare, build, measure
 from tests.support.composing import parsed
 from tests.support.playing import SPAG, build_games, game_config
 
 pytestmark = pytest.mark.slow
 
 ITERATIONS = 25
-SEVERAL = ["algorithm.samples_per_prompt=8", "algorithm.epochs=4"]
 OWN = {
+    "cory": [],
     "maporl": ["algorithm.guards.boxed=false", "algorithm.guards.min_tokens=null"],
-    "grpo": SEVERAL,
-    "rloo": SEVERAL,
-    "cory, group": ["advantages=group", *SEVERAL],
-    "ppo, batch": ["advantages=batch"],
+    "grpo": ["algorithm.samples_per_prompt=8", "algorithm.epochs=4"],
 }
 MARGIN = 0.1  # share of the letter; a random model writes it about once in 100 characters
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "cory", *OWN])
+@pytest.mark.parametrize("algorithm", OWN)
 def test_the_score_rises(config_of: Callable[..., Config], algorithm: str) -> None:
     config = config_of(
-        f"algorithm={algorithm.partition(',')[0]}",
+        f"algorithm={algorithm}",
         "algorithm.prompts_per_iteration=32",
         "algorithm.minibatch_size=32",
         "algorithm.learning_rate=3e-3",
         "algorithm.kl_coef=0.001",
-        *OWN.get(algorithm, []),
+        *OWN[algorithm],
     )
     trainer = build(config, LetterShare())
     scores = []
@@ -94,8 +90,7 @@ def test_imitation_reads_a_random_players_hints(tmp_path: Path) -> None:
     trainer = build_games(config)
 
     def win_rate() -> float:
-        request = EvalRequest(config.evaluation, config.seed, 0, final=False)
-        found = trainer.evaluate(request, lambda done, rows: None)
+        found, _ = measure(trainer, config, tmp_path, final=False)
         return found["eval/win_rate_defender/random"]
 
     before = win_rate()
@@ -125,12 +120,8 @@ def test_self_play_learns_not_to_say_the_word(
     assert sum(ties[-2:]) / 2 - ties[0] > MARGIN, ties
 
 
-MAJORITY_FT = ["algorithm.policies=single", "algorithm.select=agreeing", "algorithm.turns=1"]
-
-
 @pytest.mark.usefixtures("config_of")  # it joins a process group
-@pytest.mark.parametrize("method", [MAJORITY_FT, []], ids=["majority FT", "MAFT"])
-def test_agents_learn_from_what_most_of_them_say(tmp_path: Path, method: list[str]) -> None:
+def test_agents_learn_from_what_most_of_them_say(tmp_path: Path) -> None:
     """Of products that tiny_math gets right in 0.5 to 0.6 of its answers, 0.03 more.
 
     Nobody is told a right answer. Agents debate at temperature 0.3, where the label is right more
@@ -142,7 +133,6 @@ def test_agents_learn_from_what_most_of_them_say(tmp_path: Path, method: list[st
         *("algorithm.prompts_per_iteration=64", "algorithm.sampling.temperature=0.3"),
         *("algorithm.learning_rate=7e-5", "algorithm.critic_learning_rate=7e-5"),
         *("algorithm.epochs=6", "algorithm.critic_epochs=6", "algorithm.critic_share=0.3"),
-        *method,
     )
     trainer = builder("algorithm", "maft")(config.algorithm, build_parts(config))
     assert isinstance(trainer, SupervisedTrainer)

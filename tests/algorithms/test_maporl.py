@@ -312,15 +312,9 @@ def test_idle_policies_stay_as_they_are(questions: ConfigOf) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sharing", "layout"),
-    [
-        ("shared", "copies"),
-        ("per_agent", "adapters"),
-        ("per_turn", "copies"),
-        ("per_turn_agent", "adapters"),
-    ],
+    ("sharing", "layout"), [("shared", "copies"), ("per_turn_agent", "adapters")]
 )
-def test_every_sharing_learns(
+def test_policies_of_one_turn_and_of_all_learn(
     questions: ConfigOf, sharing: str, layout: str, tmp_path: Path
 ) -> None:
     config = questions(

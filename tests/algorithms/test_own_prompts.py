@@ -35,18 +35,12 @@ MAFT = ["experiment=maft/maft", "algorithm.summary=false"]
 SHORT = ["algorithm.prompts.follow_up='{others} {query}'", "algorithm.turns=2"]
 METHODS = {
     "ppo": ["algorithm=ppo", "evaluation.samples=4", "evaluation.k=[1,4]"],
-    "grpo": ["algorithm=grpo", "algorithm.samples_per_prompt=2"],
-    "rloo": ["algorithm=rloo", "algorithm.samples_per_prompt=2"],
     "cory": ["algorithm=cory", "evaluation.team=true", "evaluation.greedy=true"],
     "maporl": [
         *("algorithm=maporl", "evaluation.team=true", "algorithm.guards.min_tokens=null"),
         *("algorithm.beta=[1.0,1.0]", "algorithm.consensus=1.0", *SHORT),
     ],
     "ppo, only evaluated": ["algorithm=ppo", "algorithm.iterations=0"],
-    "maporl, only evaluated": [
-        *("algorithm=maporl", "algorithm.iterations=0", "evaluation.team=true"),
-        "algorithm.guards.min_tokens=null",
-    ],
     "maft": [*MAFT, "algorithm.identities=true"],
     "maft_star": [
         *(*MAFT, "algorithm.select=correct", "algorithm.policies=single", "algorithm.agents=1"),

@@ -29,11 +29,6 @@ def test_worth_by_the_table(turns: int) -> None:
     assert outcome_decay(turns, 0.8, "printed") == pytest.approx(expected, abs=5e-4)
 
 
-def test_another_normaliser_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown normaliser 'none'"):
-        outcome_decay(2, 0.8, "none")
-
-
 def test_role_weights_of_a_reproduction() -> None:
     """31,273 games won by attackers and 2,700 by defenders: 0.543 and 6.29."""
     found = role_weights({"attacker": 31_273, "defender": 2_700})

@@ -33,16 +33,9 @@ def same(ours: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("stage", "precision", "keep_whole_below"),
-    [(0, "bf16", 0), (2, "bf16", 0), (3, "bf16", 0), (3, "fp32", 200)],
-)
+@pytest.mark.parametrize("stage", [0, 3])
 def test_the_same_steps_as_with_an_engine_each(
-    maft: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-    stage: int,
-    precision: str,
-    keep_whole_below: int,
+    maft: Settings, monkeypatch: pytest.MonkeyPatch, stage: int
 ) -> None:
     """Trained in turn and again, to the last bit: bf16 must not drop what was too small for it."""
     config = maft(
@@ -50,8 +43,8 @@ def test_the_same_steps_as_with_an_engine_each(
         "algorithm.minibatch_size=4",
         "algorithm.learning_rate=1e-5",  # far below what bf16 resolves
         f"hardware.zero_stage={stage}",
-        f"hardware.keep_whole_below={keep_whole_below}",
-        f"model.precision={precision}",
+        "hardware.keep_whole_below=200",  # of some weights
+        "model.precision=bf16",
     )
     ours = built(config)
     monkeypatch.setattr(type(config.algorithm), "one_engine", lambda *_: False)

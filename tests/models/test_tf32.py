@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from cory import inference
-from cory.config import ConfigError, products_of
+from cory.config import products_of
 from cory.models.precision import set_float32_products
 from cory.runtime import build
 from cory.trainers.sanity_checks import tolerance_of
 from tests.support.composing import parsed
+from tests.support.refusals import refusal
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 TF32 = ("hardware=gpu1", "model.compute_precision=tf32")
@@ -40,21 +41,16 @@ def test_it_is_on_where_asked_for_and_off_elsewhere(monkeypatch: pytest.MonkeyPa
     assert state() == "tf32" and torch.backends.cuda.matmul.allow_tf32
     set_float32_products({"model": "fp32"}, CUDA)  # whatever the environment made torch's default
     assert state() == "ieee" and not torch.backends.cuda.matmul.allow_tf32
-
-
-def test_on_a_cpu_products_stay_exact() -> None:
-    """The agents of a run on a GPU may debate on a CPU."""
-    set_float32_products({"model": "tf32"}, CPU)
+    set_float32_products({"model": "tf32"}, CPU)  # where agents of a run on a GPU may debate
     assert state() == "ieee"
 
 
 def test_a_device_without_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with_device(monkeypatch, 7, 5)
     chosen = {"model.compute_precision": "bf16", "partner.compute_precision": "tf32"}
-    with pytest.raises(ConfigError) as refusal:
-        set_float32_products(chosen, CUDA)
-    assert str(refusal.value).startswith("partner.compute_precision=tf32 needs a CUDA device")
-    assert str(refusal.value).endswith("capability 8.0 or more, this one has 7.5; set fp32")
+    message = refusal(lambda: set_float32_products(chosen, CUDA))
+    assert message.startswith("partner.compute_precision=tf32 needs a CUDA device")
+    assert message.endswith("capability 8.0 or more, this one has 7.5; set fp32")
 
 
 def test_a_verifier_takes_it_from_the_model() -> None:

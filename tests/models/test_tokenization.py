@@ -93,13 +93,6 @@ def test_a_tokenizer_that_merges_across_is_refused() -> None:
         Codec(Texts(Merging(), "model=made up"), 10)
 
 
-def test_what_fits() -> None:
-    tokenizer = tiny()
-    tokens = len(tokenizer("the movie was good")["input_ids"])
-    assert Codec(Texts(tokenizer, "model"), tokens).fits("the movie was good")
-    assert not Codec(Texts(tokenizer, "model"), tokens - 1).fits("the movie was good")
-
-
 @pytest.mark.parametrize("make", [tiny, like_llama, llama_tokenizer])
 @pytest.mark.parametrize("template", [CHATML, INST])
 def test_a_teachers_text_is_what_the_template_makes_of_it(

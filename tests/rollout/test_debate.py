@@ -100,26 +100,6 @@ def test_two_agents_and_three_turns_in_a_chat() -> None:
     assert "SECRET" not in repr(script.shown)
 
 
-def test_others_are_numbered_and_kept_in_order() -> None:
-    script = Script()
-    debate(3, 2, CHAT)(PROMPTS, script)
-    assert script.shown[4][3][0] == [  # the second agent at the second turn
-        user("How many?"),
-        own("0b0"),
-        user("Others: [1] 0a0 | [2] 0c0 Again: How many?"),
-    ]
-
-
-def test_a_single_agent_corrects_itself() -> None:
-    script = Script()
-    debate(1, 2, CHAT)(PROMPTS, script)
-    assert script.shown[1][3][0] == [
-        user("How many?"),
-        own("0a0"),
-        user("Check it. Again: How many?"),
-    ]
-
-
 def test_without_chat_the_latest_answers_stand_in_the_tasks_own_form() -> None:
     script = Script()
     debate(3, 3, Plain(Quoting()))(PROMPTS, script)  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from cory.episode import Prompt
 from cory.tasks.data.epochs import _note as at_most_note
 from cory.tasks.prompts import PromptsTask
 from tests.support.composing import parsed
+from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
 
 Make = Callable[..., PromptsTask]
@@ -374,10 +375,8 @@ def test_bad_rows_are_refused_by_file_and_line(
     make: Make, tmp_path: Path, overrides: list[str], data: list[Any], said: str
 ) -> None:
     write_rows(tmp_path / "mine.jsonl", data)
-    with pytest.raises(ConfigError) as error:
-        make(*overrides)
-    message = str(error.value)
-    assert message.startswith("task.path=mine.jsonl: ") and "\n" not in message
+    message = refusal(lambda: make(*overrides))
+    assert message.startswith("task.path=mine.jsonl: ")
     assert all(part in message for part in said.split("|"))
 
 
@@ -405,10 +404,8 @@ def test_wrong_settings_are_refused(
     make: Make, tmp_path: Path, overrides: list[str], said: str
 ) -> None:
     (tmp_path / "mine.txt").write_text("Why?\n")
-    with pytest.raises(ConfigError) as error:
-        make(*overrides)
-    message = str(error.value)
-    assert "\n" not in message and all(part in message for part in said.split("|"))
+    message = refusal(lambda: make(*overrides))
+    assert all(part in message for part in said.split("|"))
 
 
 FILES = [
@@ -429,10 +426,9 @@ def test_broken_files_are_refused(
     make: Make, tmp_path: Path, name: str, content: str, said: str
 ) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(ConfigError) as error:
-        make(f"task.path={name}")
-    assert str(error.value).startswith(f"task.path={name}")
-    assert said in str(error.value) and "\n" not in str(error.value)
+    message = refusal(lambda: make(f"task.path={name}"))
+    assert message.startswith(f"task.path={name}")
+    assert said in message
 
 
 def test_a_template_that_refuses_the_messages_is_named(make: Make, tmp_path: Path) -> None:
@@ -445,20 +441,6 @@ def test_a_template_that_refuses_the_messages_is_named(make: Make, tmp_path: Pat
     )
     with pytest.raises(ConfigError, match=said):
         make(*CHAT, "task.train_split='train[:1]'", "task.test_split='train[1:]'")
-
-
-@pytest.mark.slow
-def test_methods_that_need_answers_say_which_setting_gives_them() -> None:
-    base = ["task=prompts", "task.path=mine.jsonl", "task.held_out_share=0.2"]
-    said = r"task=prompts has none: set task.answer_column$"
-    for words in (
-        ["reward=exact_match"],
-        ["evaluation.k=[1,4]", "evaluation.samples=4"],
-        ["experiment=maft/maft", "hardware=cpu", "task.prompt_template='{prompt}'"],
-    ):
-        with pytest.raises(ConfigError, match=said):
-            parsed(*base, *words)
-    assert parsed(*base, *GOLD, "reward=exact_match").task.has_answers
 
 
 def test_bytes_that_are_no_text_are_refused_by_their_line(make: Make, tmp_path: Path) -> None:

@@ -126,17 +126,6 @@ def test_equal_rewards_teach_nothing_and_stop_no_run(config_of: ConfigOf) -> Non
         trainer.step(2)
 
 
-def test_groups_are_counted_only_where_there_are_some(config_of: ConfigOf) -> None:
-    plain = build(config_of("algorithm=ppo"), LetterShare()).step(0)
-    assert "rollout/equal_groups/agent_0" not in plain
-    repeated = build(
-        config_of("algorithm=ppo", "algorithm.samples_per_prompt=2"), LetterShare(sign=0.0)
-    )
-    metrics = repeated.step(0)
-    assert metrics["rollout/equal_groups/agent_0"] == 1
-    assert not no_values(metrics)  # gae, with its value head
-
-
 @pytest.mark.parametrize("average", ["responses", "constant"])
 def test_each_minibatch_is_averaged_by_itself(config_of: ConfigOf, average: str) -> None:
     """Two minibatches: their mean is the mean of all, which have as many responses each."""

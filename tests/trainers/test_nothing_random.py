@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import MixtralConfig, MixtralForCausalLM
 
-from cory.config import Config, ConfigError
+from cory.config import Config
 from tests.support.building import LetterShare, build
 from tests.support.fixtures import LONGEST, make_tokenizer, save
 
@@ -53,10 +53,3 @@ def test_the_ratio_of_the_first_step_is_one(
     assert metrics["ppo/policy/ratio/agent_0"] == pytest.approx(1, abs=1e-6)
     assert metrics["ppo/policy/approxkl/agent_0"] < 1e-12
     assert metrics["ppo/gradient_norm/agent_0"] > 0
-
-
-@pytest.mark.parametrize("setting", ["model.dropout=true", "model.value_dropout=0.1"])
-def test_dropout_of_updates_is_refused(config_of: Callable[..., Config], setting: str) -> None:
-    key = setting.partition("=")[0]
-    with pytest.raises(ConfigError, match=rf"^{key}=.*: needs an algorithm whose updates compare"):
-        config_of("algorithm=ppo", setting)

@@ -7,7 +7,6 @@ from array import array
 from collections.abc import Callable
 from pathlib import Path
 
-import deepspeed
 import pytest
 import torch
 
@@ -309,40 +308,3 @@ def test_the_loss_is_the_one_of_the_settings(self_play: Settings) -> None:
     share = torch.tensor([0.25])
     expected = self_play_loss(own, old, worth, 0.7, "weighted", 0.1, True, share)
     assert trainer.loss(own, old, worth, share).per_utterance == expected.per_utterance
-
-
-def test_zero_3_gathers_its_weights_once_for_a_batch_of_games(
-    self_play: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Six games in batches of four; once more for the fingerprint, and for the references."""
-    gathered: list[int] = []
-    gather = deepspeed.zero.GatheredParameters
-
-    def counted(parameters: list[torch.nn.Parameter], **options: object) -> object:
-        gathered.append(len(parameters))
-        return gather(parameters, **options)
-
-    config = self_play(
-        "algorithm.threshold=-0.5",
-        "algorithm.prompts_per_iteration=6",
-        "algorithm.game_batch=4",
-        "hardware.zero_stage=3",
-    )
-    trainer = build_games(config)
-    monkeypatch.setattr(deepspeed.zero, "GatheredParameters", counted)
-    trainer._begin_set(0)
-    assert len(gathered) == 3
-    trainer._annotate()
-    assert len(gathered) == 4
-
-
-def test_weights_that_are_gathered_to_be_read_are_not_changed(self_play: Settings) -> None:
-    engine = build_games(self_play()).policy.engine
-    engine.partitioned = False
-    with engine.whole(), engine.whole():
-        pass
-    engine._is_whole = True
-    with pytest.raises(ValueError, match="gathered to be read"):
-        engine.set_weights({})
-    with pytest.raises(ValueError, match="gathered to be read"):
-        engine.set_exact_weights(engine.exact_weights())

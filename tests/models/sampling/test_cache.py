@@ -77,9 +77,3 @@ def test_keys_lie_across_for_eager_attention_in_bfloat16_and_tokens_are_the_same
         working_rows, "cache_for", lambda model, room: DynamicCache(config=model.config)
     )
     assert said() == found
-
-
-def test_more_tokens_than_there_is_room_for_are_refused() -> None:
-    layer = PreallocatedLayer(2)
-    with pytest.raises(RuntimeError):
-        layer.update(*states(1, 3, 0))
