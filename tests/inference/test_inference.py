@@ -90,7 +90,7 @@ def test_they_say_what_the_run_said_to_the_same_questions(
     (base,) = team.ask(asked[0], "base", greedy=True)
     assert base.agent == "base" and base.text != alone.text
     # a random model's answers cannot be read: let something else be the answer
-    monkeypatch.setattr(QuestionsForm, "read", lambda self, text: len(text) or None)
+    monkeypatch.setattr(team.form, "read", lambda text: len(text) or None)
     rounds = [Said("x", "debater_0", n, text) for n, text in ((0, "abc"), (1, "ab"), (1, "cd"))]
     assert team.vote(rounds) == "2"
     assert team.vote([Said("x", "debater_0", 0, "")]) is None

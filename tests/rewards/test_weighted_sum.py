@@ -148,8 +148,6 @@ def test_a_run_logs_each_part(
         ("", "reward.parts: must not be empty"),
         ("+reward@reward.parts.tone=classifier", "reward.parts.tone.path: no value given"),
         ("+reward@reward.parts.all=sum", "reward.parts.all.name=sum: must be one of cla"),
-        ("+reward@reward.parts.right=exact_match",
-         "reward.parts.right=exact_match: needs a task with answers"),
         ("+reward@reward.parts.own=python reward.parts.own.function=score",
          "reward.parts.own.function=score: must be <file>.py:<function>"),
     ],

@@ -93,8 +93,6 @@ def test_a_pair_from_elsewhere(folder: Path, tokenizer: Any) -> None:
     [
         ("", {"label": [1]}, "row train-20: 'label' must be 0, 1, 2 or one of entailment"),
         ("", {"label": None}, "row train-20: 'label' must be 0, 1, 2 or one of"),
-        ("", {"premise": " "}, "task.path={tmp}: row train-20 has no text in 'premise'"),
-        ("task.source=hub task.path=nobody/nothing", {}, "work offline set task.source=path with"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_refused(

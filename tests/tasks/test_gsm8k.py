@@ -114,13 +114,10 @@ def test_the_setting_says_what_another_question_counts_for(
 @pytest.mark.parametrize(
     ("overrides", "rows", "said"),
     [
-        ("task.source=hub task.path=nobody/nothing", TRAIN, "nobody/nothing: the hub|offline"),
         ("task.path={tmp}/train.jsonl", TRAIN, "task.test_split=test: |is one file, which is the"),
-        ("task.path={tmp}/train.jsonl task.test_split=train", TRAIN, "every training prompt"),
         ("task.max_prompt_tokens=9", TRAIN, "max_prompt_tokens=9: all 30 training prompts are"),
         ("", [*TRAIN, {"question": "Why?", "answer": "#### so"}], "row train-30|got 'so'"),
         ("", [*TRAIN, {"question": "Why?"}], "row train-30 has no text in 'answer'"),
-        ("", [{"question": " ", "answer": "#### 1"}], "row train-0 has no text in 'question'"),
     ],
 )  # fmt: skip
 def test_data_that_cannot_be_used_are_refused(

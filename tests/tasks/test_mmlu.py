@@ -70,7 +70,6 @@ def test_questions_are_asked_with_their_options(task: Callable[..., MmluTask]) -
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"question": " "}, "task.path={tmp}: row train-12 has no text in 'question'"),
         ({"choices": ["1", "2", "3"]}, "row train-12: 'choices' must be a list of four texts"),
         ({"choices": ["1", "2", "3", " "]}, "row train-12: 'choices' must be a list of four texts"),
         ({"answer": 4}, "row train-12: 'answer' must be 0 to 3 or A to D, got 4"),

@@ -352,12 +352,10 @@ BAD = [
     ([], [ROWS[0], {"prompt": MESSAGES}], "line 2: 'prompt' holds chat messages, which need a"),
     (CHAT, [ROWS[0], {"prompt": MESSAGES}], "'prompt' holds texts and chat messages"),
     (CHAT, chat(*MESSAGES[:3]), "line 1: 'prompt' must end with a message of the user's"),
-    (CHAT, chat(user(" ")), "must end with a message of the user's that is not empty"),
     (CHAT, chat(user("x"), {"role": "user"}), "line 1: 'prompt', message 2 must have a"),
     (CHAT, chat({**user("x"), "name": "me"}), "line 1: 'prompt', message 1 must have"),
     (GOLD, [{"prompt": "a", "gold": None}], "line 1: 'gold' must be a text |=text, got 'None'"),
     ([*GOLD, "task.answers=number"], [{"prompt": "a", "gold": "seven"}], "'gold' must be a number"),
-    ([*GOLD, "task.answers=choice"], [{"prompt": "a", "gold": 4}], "line 1: 'gold' |A to D|'4'"),
     ([*GOLD, "task.answers=formula"], [{"prompt": "a", "gold": "..."}], "'gold' must be a formula"),
     (["task.prompt_template='{on} {prompt}'"], [{"prompt": "a", "on": None}], "line 1 has no 'on'"),
     (
@@ -382,17 +380,9 @@ def test_bad_rows_are_refused_by_file_and_line(
 
 WRONG = [
     (["task.prompt_column=promt"], "task.prompt_column=promt is not in the data; |mean prompt?"),
-    (GOLD, "task.answer_column=gold is not in the data; it has prompt"),
     (["task.prompt_template='{on}'"], "must contain {prompt}"),
-    (["task.path=none.jsonl"], "task.path=none.jsonl: there is no such file"),
-    (["task.path=mine.txt"], "task.path=mine.txt must end in one of .jsonl, .json, .csv, .parquet"),
     (["task.path=."], "task.path=.: the folder must hold one file for split 'train'"),
     (["task.answer_column=prompt"], "task.answer_column=prompt: must not be task.prompt_column"),
-    (["task.held_out_share=null"], "task.test_split=null: needs task.held_out_share"),
-    (
-        ["task.held_out_share=0.2", "task.test_split=test"],
-        "held_out_share=0.2: needs task.test_split=null, got test",
-    ),
     (["task.held_out_share=0.01"], "task.held_out_share=0.01 of 20 different prompts is 0"),
     (["task.test_split=test"], "task.test_split=test: task.path=mine.jsonl is one file, which"),
     (["task.test_split='train[x]'"], "task.test_split=train[x] must be train or a slice of it"),
@@ -400,10 +390,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("overrides", "said"), WRONG)
-def test_wrong_settings_are_refused(
-    make: Make, tmp_path: Path, overrides: list[str], said: str
-) -> None:
-    (tmp_path / "mine.txt").write_text("Why?\n")
+def test_wrong_settings_are_refused(make: Make, overrides: list[str], said: str) -> None:
     message = refusal(lambda: make(*overrides))
     assert all(part in message for part in said.split("|"))
 
@@ -411,6 +398,7 @@ def test_wrong_settings_are_refused(
 FILES = [
     ("mine.jsonl", "", "has no rows"),
     ("mine.jsonl", '{"prompt": "a"}\nx\n', "line 2 is not JSON: Expecting value"),
+    ("mine.jsonl", '{"prompt": "a"}\n{"prompt": "\udcff"}\n', "line 2 is not UTF-8: "),
     ("mine.jsonl", "[1]\n", "line 1 must be an object with keys"),
     ("mine.jsonl", '{"prompt": "a"}\n{"prompt": "\\u200b"}\n', "line 2: 'prompt' must be a text"),
     ("mine.jsonl", '{"prompt": "a"}\n{"prompt": "b\\ud83d"}\n', "line 2 is not JSON: 'utf-8'"),
@@ -425,7 +413,7 @@ FILES = [
 def test_broken_files_are_refused(
     make: Make, tmp_path: Path, name: str, content: str, said: str
 ) -> None:
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_text(content, errors="surrogateescape")
     message = refusal(lambda: make(f"task.path={name}"))
     assert message.startswith(f"task.path={name}")
     assert said in message
@@ -441,12 +429,6 @@ def test_a_template_that_refuses_the_messages_is_named(make: Make, tmp_path: Pat
     )
     with pytest.raises(ConfigError, match=said):
         make(*CHAT, "task.train_split='train[:1]'", "task.test_split='train[1:]'")
-
-
-def test_bytes_that_are_no_text_are_refused_by_their_line(make: Make, tmp_path: Path) -> None:
-    (tmp_path / "mine.jsonl").write_bytes(b'{"prompt": "a"}\n{"prompt": "\xff"}\n')
-    with pytest.raises(ConfigError, match=r"^task\.path=mine\.jsonl: line 2 is not UTF-8: "):
-        make()
 
 
 def test_a_pair_of_surrogates_is_a_character(make: Make, tmp_path: Path) -> None:

@@ -168,11 +168,8 @@ def test_one_process_runs_the_programs(
     [
         ("task.programs.function=f-1", "function=f-1: must be a Python name"),
         ("task.programs.code_column=body", "task.programs.code_column=body is not in the data; it"),
-        ("task.programs.path={tmp}/x", "task.programs.path={tmp}/x: there is no such file"),
         ("task.programs.cache={tmp}/gsm8k/test.jsonl", "task.programs.cache={tmp}/gsm8k/test.js"),
         ("task.programs.function=main", "task.programs.path={tmp}/tinygsm: no program returned an"),
-        ("task.source=generated task.kinds=[add] task.train_problems=1 task.test_problems=1",
-         "task.programs: needs task.source=hub or path"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(override: str, said: str, folder: Path, tokenizer: Any) -> None:

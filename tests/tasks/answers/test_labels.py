@@ -12,7 +12,6 @@ E, N, C = "entailment", "neutral", "contradiction"
     [
         # boxes
         (r"So it follows. Answer: \boxed{entailment}", E),
-        (r"Answer: \boxed{Neutral}.", N),
         (r"\boxed{\text{Contradiction}}", C),
         (r"\boxed { **contradiction** }", C),
         (r"\boxed{entailment} no, \boxed{neutral}", N),
@@ -22,19 +21,14 @@ E, N, C = "entailment", "neutral", "contradiction"
         (r"\boxed{not entailment}", None),
         (r"\boxed{contradiction (not entailment)}", C),
         (r"\boxed{entailment / neutral / contradiction}", None),
-        (r"\boxed{either entailment or neutral}", None),
         (r"\boxed{entailment, I mean: neutral}", None),
         # without one, the last label that is asserted
         ("The answer is neutral.", N),
-        ("Answer: Entailment", E),
-        ("_neutral_", N),
         ("At first it seems neutral, but the date makes it a contradiction.", C),
         ("The hypothesis is entailed by the premise.", E),
         # denied
-        ("It is neutral, not entailment.", N),
         ("This is neutral; there's no contradiction", N),
         ("Neutral, since the premise does not entail or contradict the hypothesis.", N),
-        ("Neutral, as it doesn't entail the hypothesis or contradict it.", N),
         ("I would say neutral rather than a *contradiction*", N),
         ("Neutral. The premise neither entails nor contradicts it.", N),
         ("Neutral. It fails to entail the hypothesis.", N),
@@ -45,12 +39,10 @@ E, N, C = "entailment", "neutral", "contradiction"
         ("He is not in Rome, which contradicts the hypothesis", C),
         ("It cannot be neutral. It is an entailment", E),
         ("It is not true that he was there and so it is a contradiction", C),
-        ("It is not an entailment.", None),
         # lists to choose from
         ("Choose one of entailment, neutral or contradiction", None),
         ("It is an entailment. (entailment / neutral / contradiction)", E),
         ("It could be entailment or neutral", None),
-        ("entailment, entailment", E),
         # none
         ("Yes", None),
         ("", None),
