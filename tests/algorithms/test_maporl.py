@@ -244,14 +244,13 @@ def test_the_trainer_pays_by_every_setting(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharing", ["per_turn", "per_turn_agent"])
 def test_debaters_that_share_a_policy_speak_together_and_say_the_same(
-    questions: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sharing: str
+    questions: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In training and in evaluation, with the sampler's log-probabilities."""
     words = [
         *(*MAPORL, "algorithm.turns=2", "evaluation.team=true", "evaluation.greedy=true"),
-        *(f"algorithm.param_sharing={sharing}", "algorithm.evaluation_turns=2"),
+        *("algorithm.param_sharing=per_turn", "algorithm.evaluation_turns=2"),
     ]
 
     def run(name: str) -> tuple[Any, ...]:
@@ -279,10 +278,7 @@ def test_debaters_that_share_a_policy_speak_together_and_say_the_same(
         Debate, "_speaking_together", lambda self, *_: [[a] for a in range(self.agents)]
     )
     apart = run("apart")
-    if sharing == "per_turn":
-        assert together[0] == [("turn_1", 2), ("turn_2", 2)]
-    else:
-        assert {roles for _, roles in together[0]} == {1}
+    assert together[0] == [("turn_1", 2), ("turn_2", 2)]
     assert [roles for _, roles in apart[0]] == [1] * 4
     assert together[1] == apart[1] and together[3:] == apart[3:]
     assert together[2] == pytest.approx(apart[2], abs=1e-6)

@@ -202,15 +202,7 @@ def test_the_reward_is_what_the_verifier_says_in_training(
         Episode(Prompt(query, query), [turn(said)])
         for query, said in zip(queries, SAID, strict=True)
     ]
-    widths: list[int] = []
-    verifier = judge(folder)
-    verifier.model.lm.base_model.register_forward_pre_hook(
-        lambda module, args, kwargs: widths.append(kwargs["input_ids"].shape[1]), with_kwargs=True
-    )
-    verifier.score(episodes)
-    # three rows and two, ordered by length; the last token goes into no pass
-    lengths = sorted(len(context) + len(response) for context, response in rows)
-    assert widths == [lengths[2] - 1, lengths[4] - 1]
+    judge(folder).score(episodes)
     scores = [episode.turns[0].score for episode in episodes]
     assert_close(torch.tensor(scores), torch.stack(logits).sigmoid())
     assert len({round(score or 0, 7) for score in scores}) == len(SAID)

@@ -15,11 +15,10 @@ SLOW = [  # evaluations last some seconds
     "algorithm=cory",
     "checkpoint_every=0",
     "evaluate_every=1",
-    "evaluation.samples=2",
+    "evaluation.samples=3",
     "evaluation.team=true",
     "evaluation.probes=['the movie']",
-    "hardware=cpu2",
-    "hardware.rollout_batch_size=1",
+    "hardware.rollout_batch_size=2",
     "samples_every=1",
 ]
 
@@ -68,5 +67,5 @@ def test_a_run_killed_and_stopped_within_evaluations_ends_as_if_it_had_not_been(
         assert (whole / name).read_bytes() == (other / name).read_bytes(), name
     kinds = [line["kind"] for line in read_lines(other / "samples.jsonl")]
     assert [kinds.count(kind) for kind in ("training", "evaluation", "probe")] == [
-        2 * 3, 2 * 3 * 2 * 8, 2 * 2
+        2 * 3, 2 * 3 * 3 * 8, 2 * 2
     ]  # fmt: skip

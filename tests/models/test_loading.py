@@ -75,24 +75,6 @@ def test_a_damaged_config_is_no_missing_one(tmp_path: Path) -> None:
     assert "config.json" in message
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (OSError("offline"), "no local folder, not in the local cache, and the hub did not give"),
-        (ImportError("needs sentencepiece"), "cannot be loaded: needs sentencepiece"),
-    ],
-)
-def test_why_a_model_of_the_hub_is_not_there(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr(AutoTokenizer, "from_pretrained", refuse)
-    message = refusal(lambda: load_tokenizer("someone/model", "model.path"))
-    assert message.startswith(f"model.path=someone/model: {said}")
-
-
 def write_gguf(path: Path, lm: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
     """Write all of it as one file, the matrices in 4 bits, and leave in `lm` what they became.
 

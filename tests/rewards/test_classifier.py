@@ -110,15 +110,6 @@ def test_a_score_is_the_logit_of_query_and_response(tiny_judge: str) -> None:
     assert len({round(score, 4) for score in found}) == 5  # two texts are the same
 
 
-def test_texts_of_similar_length_are_judged_together(tiny_judge: str) -> None:
-    reward = classifier(tiny_judge, batch_size=2)
-    widths = widths_of(reward)
-    assert_close(scores(reward), scores(classifier(tiny_judge, batch_size=5)))
-    by_length = [reward.tokenizer(text)["input_ids"] for text in sorted(TEXTS, key=len)]
-    assert widths == [max(map(len, by_length[n : n + 2])) for n in (0, 2, 4)]
-    assert len(set(widths)) > 1
-
-
 def test_a_probability_is_the_softmax_of_the_logits(tiny_judge: str) -> None:
     def both(output: str) -> list[torch.Tensor]:
         labels = ("POSITIVE", "NEGATIVE")

@@ -298,16 +298,10 @@ def damaged(path: Path, about: Path, how: str) -> None:
     whole = json.loads(about.read_text())
     if how == "a letter":
         rows[1] = rows[1].replace(b'"text": "', b'"text": "x', 1)
-    elif how == "number":
-        row = json.loads(rows[1])
-        row["game"] = "two"
-        rows[1] = json.dumps(row).encode() + b"\n"
     elif how == "id":
         rows[1] = rows[1].replace(b'"ids": [[', b'"ids": [[99999, ', 1)
     elif how == "huge id":
         rows[1] = rows[1].replace(b'"ids": [[', b'"ids": [[' + b"9" * 30 + b", ", 1)
-    elif how == "bytes":
-        rows[1] = b"\xff" + rows[1]
     path.write_bytes(b"".join(rows))
     if how != "a letter":
         del whole["file"]
@@ -318,10 +312,8 @@ def damaged(path: Path, about: Path, how: str) -> None:
     ("how", "said"),
     [
         ("a letter", "it is not what was written"),
-        ("number", "'game' must be the number of the game"),
         ("id", "holds token id 99999; the tokenizer has"),
         ("huge id", "'ids' must be null or a list of whole numbers"),
-        ("bytes", "cannot be read"),
         ("list", "epoch_000.json cannot be read"),
     ],
 )

@@ -177,7 +177,7 @@ SUMS = [
     *("algorithm.sampling.min_response_tokens=12", "algorithm.sampling.max_response_tokens=12"),
     *("evaluation.prompts=6", "evaluation.samples=3", "checkpoint_every=0"),
 ]
-TWO = ["hardware.processes=2", "hardware.zero_stage=3"]
+TWO = ["hardware.processes=2", "hardware.zero_stage=2"]
 TWO += ["hardware.microbatch_size=1", "hardware.rollout_batch_size=3"]
 
 

@@ -75,18 +75,3 @@ def test_statistics_are_those_of_each_turn_alone(agent: PPOPolicy) -> None:
             (batch.values, values),
         ):
             assert_close(found[row, :length], expected, 1e-4)
-
-
-def test_rows_of_similar_length_are_annotated_together(agent: PPOPolicy) -> None:
-    """Passes of three rows: 7 padded positions, where the order of the turns has 16.
-
-    The last token of a row goes into no pass.
-    """
-    sizes: list[tuple[int, ...]] = []
-    note = lambda module, args, kwargs: sizes.append(tuple(kwargs["input_ids"].shape))  # noqa: E731
-    agent.model.lm.base_model.register_forward_pre_hook(note, with_kwargs=True)
-    agent.annotate(turns("agent_0"))
-    assert [rows for rows, _ in sizes] == [3, 3, 2]
-    positions = sum(rows * columns for rows, columns in sizes)
-    lengths = [c + max(r, 1) - 1 for c, r in zip(CONTEXTS, RESPONSES, strict=True)]
-    assert positions - sum(lengths) == 7

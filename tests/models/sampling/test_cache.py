@@ -77,3 +77,22 @@ def test_keys_lie_across_for_eager_attention_in_bfloat16_and_tokens_are_the_same
         working_rows, "cache_for", lambda model, room: DynamicCache(config=model.config)
     )
     assert said() == found
+
+
+def test_what_lies_in_unwritten_memory_does_not_matter() -> None:
+    keys, values = torch.randn(2, 3, 4, 5), torch.randn(2, 3, 4, 5)
+    layer = PreallocatedLayer(7)
+    layer.update(keys[:, :, :3], values[:, :, :3])
+    for memory in layer._memory:
+        memory[:, :, 3:] = torch.nan
+    place = torch.tensor([3])
+    layer.fix(place)
+    assert layer.get_seq_length() == 3 and layer.get_mask_sizes(1) == (7, 0)
+    found = layer.update(keys[:, :, 3:], values[:, :, 3:])
+    for one, whole in zip(found, (keys, values), strict=True):
+        assert one.shape == (2, 3, 7, 5)
+        assert torch.equal(one[:, :, :4], whole) and not one[:, :, 4:].any()
+    place += 1
+    assert layer.get_seq_length() == 4
+    layer.batch_select_indices(torch.tensor([1, 1]))
+    assert torch.equal(layer.keys[:, :, :4], keys[[1, 1]])

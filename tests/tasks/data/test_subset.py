@@ -39,12 +39,6 @@ def texts(made: Any, part: str) -> set[str]:
     return {prompt.text for prompt in made.parts[part]}
 
 
-def test_nothing_is_picked_unless_asked_for(folder: Path, tokenizer: Any) -> None:
-    whole = task(folder, tokenizer, "task.pick_seed=3")
-    assert ids(whole, "train") == [f"gsm8k-train-{n}" for n in range(25)]
-    assert ids(whole, "test") == [f"gsm8k-test-{n}" for n in range(15)]
-
-
 def test_runs_of_all_seeds_pick_the_same_problems(folder: Path, tokenizer: Any) -> None:
     size = ["task.pick_train=8", "task.pick_test=6"]
     one, other = (task(folder, tokenizer, *size, seed=seed) for seed in (0, 1))
