@@ -314,11 +314,14 @@ def test_probes_are_asked_at_the_end_alone_and_nobody_judges_them(tmp_path: Path
 def test_the_score_is_that_of_one_pass_over_all_prompts(
     config_of: ConfigOf, tmp_path: Path
 ) -> None:
-    config = config_of("algorithm=cory", "hardware.rollout_batch_size=3")
+    """Of greedy responses, too; without answers there is no interval."""
+    words = ("evaluation.greedy=true", "evaluation.team=true", "hardware.rollout_batch_size=3")
+    config = config_of("algorithm=cory", *words)
     trainer = build(config, LetterShare())
     trainer.step(0)
     found, lines = measure(trainer, config, tmp_path)
-    assert set(found) == {"eval/score/agent_0", "eval/score/agent_1"}
+    whom = ("agent_0", "agent_1", "pioneer", "observer", "team")
+    assert set(found) == {f"eval/{name}/{who}" for name in ("score", "greedy") for who in whom}
     prompts = trainer.task.held_out(8, "test")
     for name, agent in trainer.agents.items():
         stream = torch.Generator().manual_seed(0)
@@ -326,11 +329,15 @@ def test_the_score_is_that_of_one_pass_over_all_prompts(
         spoken = agent.turns("solo", 0, texts, 6, config.algorithm.sampling, stream)
         episodes = [Episode(p, [t]) for p, (t, _) in zip(prompts, spoken, strict=True)]
         LetterShare().score(episodes)
-        assert [line["turns"][0]["response"] for line in chosen(lines, name)] == [
-            turn.response for turn, _ in spoken
-        ]
+        sampled, greedy = (
+            [line["turns"][0] for line in chosen(lines, name) if (line["sample"] is None) == none]
+            for none in (False, True)
+        )
+        assert [turn["response"] for turn in sampled] == [turn.response for turn, _ in spoken]
         scores = torch.tensor([episode.turns[0].score for episode in episodes])
         assert found[f"eval/score/{name}"] == scores.mean().item() > 0
+        mean = sum(turn["score"] for turn in greedy) / len(greedy)
+        assert found[f"eval/greedy/{name}"] == pytest.approx(mean)
 
 
 @pytest.mark.slow
@@ -388,18 +395,3 @@ def test_what_prompts_contribute_has_the_metrics_as_its_mean(tmp_path: Path) -> 
         for turn in line["turns"]
     ]
     assert scores.values["eval/score/agent_1"][3] == sum(right) / 4
-
-
-@pytest.mark.slow
-def test_without_answers_greedy_responses_have_a_score_and_no_interval(
-    config_of: ConfigOf, tmp_path: Path
-) -> None:
-    config = config_of(
-        "algorithm=cory", "evaluation.greedy=true", "evaluation.team=true", "evaluation.samples=2"
-    )
-    found, lines = measure(build(config, LetterShare()), config, tmp_path)
-    whom = ("agent_0", "agent_1", "pioneer", "observer", "team")
-    assert set(found) == {f"eval/{name}/{who}" for name in ("score", "greedy") for who in whom}
-    greedy = [line for line in chosen(lines, "agent_0") if line["sample"] is None]
-    mean = sum(line["turns"][0]["score"] for line in greedy) / len(greedy)
-    assert found["eval/greedy/agent_0"] == pytest.approx(mean)

@@ -122,17 +122,6 @@ def test_a_set_that_is_gone_is_not_replaced(self_play: Settings, tmp_path: Path)
         again.step(1)
 
 
-def test_counts_stand_beside_the_games(self_play: Settings, tmp_path: Path) -> None:
-    trainer = build_games(self_play())
-    metrics = trainer.step(0)
-    about = json.loads((tmp_path / "run" / "games" / "epoch_000.json").read_text())
-    assert about["games"] == 6 == metrics["game/games"]
-    ends = about["attacker_wins"] + about["defender_wins"] + about["ties"] + about["invalid"]
-    assert ends == 6 and sum(about["reasons"].values()) == 6
-    assert metrics["game/ties"] == pytest.approx(about["ties"] / 6)
-    assert metrics["game/turns"] == pytest.approx(about["mean_turns"])
-
-
 def test_collect_only_then_train_only(self_play: Settings, tmp_path: Path) -> None:
     """What one run collected, another learns from, token by token."""
     only = build_games(self_play("algorithm.iterations=1", "algorithm.collect_only=true"))

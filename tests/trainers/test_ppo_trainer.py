@@ -88,16 +88,6 @@ def _echo(trainer: PPOTrainer) -> Callable[..., list]:
     return speak_with(trainer.actors, 2, trainer.config.sampling, streams)
 
 
-def test_both_agents_get_the_sum_and_the_judge_is_asked_once(config_of: ConfigOf) -> None:
-    judge = LetterShare()
-    trainer = build(config_of("algorithm=cory"), judge)
-    trainer.step(0)
-    assert judge.calls == 1
-    for episode in trainer.episodes:
-        total = sum(turn.score for turn in episode.turns)
-        assert [turn.credit for turn in episode.turns] == [total, total]
-
-
 @pytest.mark.parametrize("estimator", ["full", "k3"])
 def test_the_logged_kl_is_the_one_that_is_optimised(config_of: ConfigOf, estimator: str) -> None:
     config = config_of(

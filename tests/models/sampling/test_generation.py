@@ -13,8 +13,6 @@ from transformers import (
 )
 
 from cory.config import Config, SamplingConfig
-from cory.models.loading import load_language_model
-from cory.models.precision import set_products
 from cory.models.sampling import generation, working_rows
 from cory.models.sampling.generation import (
     Places,
@@ -213,32 +211,6 @@ def test_what_was_said_before_is_penalised_too(model: PreTrainedModel) -> None:
 
 
 # passes of one token, plain and recorded; no graph is recorded on a CPU
-
-
-@pytest.mark.parametrize("ending", ["none ends", "most end early"])
-def test_a_recorded_pass_in_mixed_precision_gives_the_same_tokens(
-    ending: str, tiny_model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = load_language_model(tiny_model, "model.path", keep_dropout=False)
-    set_products(model, torch.bfloat16)
-    contexts, noise = [*CONTEXTS, [77, 78]], uniforms(5, seed=1)
-    free = generate(model, contexts, 8, PENALTY, noise, 0, frozenset())
-    ended = 0 if ending == "none ends" else 4
-    stops = {response.ids[place] for place, response in enumerate(free[:ended], start=1)}
-    rows: list[int] = []
-    recorded = working_rows.RecordedPass.__call__
-    monkeypatch.setattr(
-        working_rows.RecordedPass,
-        "__call__",
-        lambda self, ids: (rows.append(len(ids)), recorded(self, ids))[1],
-    )
-    plain, found = (
-        generate(model, contexts, 8, PENALTY, noise, 0, stops, graphs) for graphs in (False, True)
-    )
-    assert [r.ids for r in found] == [r.ids for r in plain]
-    for one, other in zip(found, plain, strict=True):
-        assert_close(one.sampler_logprobs, other.sampler_logprobs, 1e-2)
-    assert rows[0] == 5 and (rows[-1] < 5) == (ending != "none ends")
 
 
 @pytest.mark.slow
