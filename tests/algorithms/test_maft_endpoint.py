@@ -39,31 +39,20 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     found.server_close()
 
 
-def settings(server: ChatServer, run_dir: Path) -> list[str]:
-    return [
-        "experiment=maft/gpt35_arithmetic_base",
-        "hardware=cpu",
-        "model=tiny",
-        "algorithm.endpoint.model=wise",
-        f"algorithm.endpoint.base_url={server.url}",
-        "algorithm.endpoint.key_variable=WISE_KEY",
-        "algorithm.endpoint.temperature=0.3",
-        "algorithm.endpoint.parallel=1",  # so that the server's answers come in order
-        "algorithm.endpoint.retries=0",
-        "evaluation.prompts=2",
-        "evaluation.samples=1",
-        "evaluation.k=[1]",
-        f"run_dir={run_dir}",
-    ]
-
-
 @pytest.fixture
 def config_to(
     server: ChatServer, questions: Callable[..., Config], tmp_path: Path
 ) -> Callable[..., Config]:
     """Settings of debates about two questions, in roll-outs of one."""
     return lambda *words: questions(
-        *settings(server, tmp_path), "hardware.rollout_batch_size=1", *words
+        *("experiment=maft/gpt35_arithmetic_base", "hardware=cpu", "model=tiny"),
+        *("algorithm.endpoint.model=wise", f"algorithm.endpoint.base_url={server.url}"),
+        *("algorithm.endpoint.key_variable=WISE_KEY", "algorithm.endpoint.temperature=0.3"),
+        "algorithm.endpoint.parallel=1",  # so that the server's answers come in order
+        "algorithm.endpoint.retries=0",
+        *("evaluation.prompts=2", "evaluation.samples=1", "evaluation.k=[1]"),
+        *(f"run_dir={tmp_path}", "hardware.rollout_batch_size=1"),
+        *words,
     )
 
 

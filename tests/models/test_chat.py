@@ -187,7 +187,7 @@ def test_a_debate_is_a_chat_in_training_and_evaluation(
 
 @pytest.mark.slow
 def test_a_history_that_does_not_fit_is_cut_and_counted(questions: ConfigOf, llama: str) -> None:
-    config = questions(f"model.path={llama}", *WORDS, "algorithm.turns=4")
+    config = questions(f"model.path={llama}", *WORDS, "algorithm.turns=3")
     trainer = build(config)
     whole = trainer.step(0)["debate/shortened"]
     assert whole == 0.0

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cory.config import ConfigError, ExactMatchConfig
-from cory.episode import Episode, Prompt, Turn
-from cory.rewards.exact_match import ExactMatch
+from cory.config import ConfigError
+from cory.episode import Prompt
 from cory.tasks.anli import AnliTask
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
@@ -72,11 +71,8 @@ def test_a_response_is_right_when_it_names_the_label(folder: Path, tokenizer: An
     anli = task(folder, tokenizer)
     assert anli.read(r"So it is. \boxed{Entailment}") == "entailment"
     assert anli.read("I do not know.") is None
-    prompt = anli.held_out(2, "test")[1]
     said = [r"\boxed{entailment}", "Neutral, not an entailment", r"\boxed{?}", "It is entailed."]
-    turns = [Turn("a", "solo", 0, "", text, [1], [2]) for text in said]
-    ExactMatch(ExactMatchConfig(name="exact_match"), anli, None).score([Episode(prompt, turns)])
-    assert [turn.score for turn in turns] == [1.0, 0.0, 0.0, 1.0]
+    assert [anli.is_right(text, "entailment") for text in said] == [True, False, False, True]
 
 
 def test_a_pair_from_elsewhere(folder: Path, tokenizer: Any) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cory.episode import Prompt, Turn
-from cory.rollout.interactions import Roles, pioneer_observer
+from cory.episode import Prompt
 from cory.tasks.questions import QuestionsTask
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
@@ -59,22 +58,6 @@ def test_prompts_are_the_printed_ones(folder: Path, tokenizer: Any) -> None:
     assert gsm8k.observer_context(prompt.text, [f" {PIONEER}\n"]) == (
         f"{EXAMPLE}Question: {PANCAKES} Reference: {PIONEER} Answer:"
     )
-
-
-def test_nobody_sees_the_answer(folder: Path, tokenizer: Any) -> None:
-    gsm8k = task(folder, tokenizer)
-    seen: list[str] = []
-
-    def speak(agent: str, role: str, place: int, contexts: list[str]) -> list[Turn]:
-        seen.extend(contexts)
-        return [Turn(agent, role, place, text, "I do not know.", [1], [2]) for text in contexts]
-
-    prompts = gsm8k.sample(20)
-    pioneer_observer(prompts, speak, Roles(["a", "b"]), gsm8k.observer_context)
-    assert len(seen) == 40
-    for prompt, context in zip(prompts * 2, seen, strict=True):
-        assert prompt.answer is not None
-        assert prompt.answer not in context and prompt.answer.replace(",", "") not in context
 
 
 def test_a_chat_model_is_asked_for_a_box(folder: Path, tokenizer: Any) -> None:

@@ -16,7 +16,6 @@ from transformers import AutoTokenizer
 
 from cory.config import ConfigError, PromptsConfig
 from cory.episode import Prompt
-from cory.tasks.data.epochs import _note as at_most_note
 from cory.tasks.prompts import PromptsTask
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
@@ -410,13 +409,3 @@ def test_a_pair_of_surrogates_is_a_character(make: Make, tmp_path: Path) -> None
     rows = [json.dumps({"prompt": f"{n} \U0001f600"}) for n in range(9)]
     (tmp_path / "mine.jsonl").write_text("\n".join(rows))
     assert all(prompt.text.endswith("\U0001f600") for prompt in every(make()).values())
-
-
-def test_a_small_test_set_is_asked_as_a_whole(
-    make: Make, capsys: pytest.CaptureFixture[str]
-) -> None:
-    task = make()
-    at_most_note.cache_clear()
-    assert task.held_out(128, "test") == task.held_out(None, "test") == task.held_out(4, "test")
-    said = "note: evaluation.prompts=128: there are only 4 test questions; all are asked\n"
-    assert capsys.readouterr().err == said  # once, however often they are asked for
