@@ -46,7 +46,7 @@ def test_it_learns_which_answers_to_a_question_are_right(
     )
     trainer = build_verifier(config)
     before, _ = measure(trainer, config, tmp_path)
-    for iteration in range(14):
+    for iteration in range(20):
         trainer.step(iteration)
     after, _ = measure(trainer, config, tmp_path)
     for part in ("natural", "balanced", "within"):

@@ -140,12 +140,6 @@ def test_a_folder_has_a_file_for_each_split(make: Make, tmp_path: Path) -> None:
     assert ids(sliced.parts["test"]) == ["test.json:1", "test.json:2"]
 
 
-def test_slices_of_one_file_keep_their_lines(make: Make) -> None:
-    task = make("task.train_split='train[:75%]'", "task.test_split='train[75%:]'")
-    assert ids(task.parts["train"]) == [f"mine.jsonl:{n}" for n in range(1, 16)]
-    assert ids(task.held_out(None, "test")) == [f"mine.jsonl:{n}" for n in range(16, 21)]
-
-
 def test_the_hub(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
@@ -409,3 +403,18 @@ def test_a_pair_of_surrogates_is_a_character(make: Make, tmp_path: Path) -> None
     rows = [json.dumps({"prompt": f"{n} \U0001f600"}) for n in range(9)]
     (tmp_path / "mine.jsonl").write_text("\n".join(rows))
     assert all(prompt.text.endswith("\U0001f600") for prompt in every(make()).values())
+
+
+def test_a_template_that_refuses_the_messages_is_named(make: Make, tmp_path: Path) -> None:
+    tools = [{"prompt": [{"role": "tool", "content": "x"}, user(text)]} for text in "yz"]
+    write_rows(tmp_path / "mine.jsonl", tools)
+    said = r"^prompt mine.jsonl:1: model.chat=true: the chat template refuses messages of tool, u"
+    with pytest.raises(ConfigError, match=said):
+        make(*CHAT, "task.train_split='train[:1]'", "task.test_split='train[1:]'")
+
+
+@pytest.mark.parametrize("words", ["reward=exact_match", "evaluation.k=[1,4] evaluation.samples=4"])
+def test_methods_that_need_answers_say_which_setting_gives_them(words: str) -> None:
+    own = ("task=prompts", "task.path=mine.jsonl", "task.held_out_share=0.2")
+    said = refusal(lambda: parsed(*own, *words.split()))
+    assert said.endswith("task=prompts has none: set task.answer_column")
