@@ -8,7 +8,7 @@ LOCK ?=
 VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= paper
-# runs of a sweep at a time: a number, or null for as many as cores and memory allow; empty: as the
+# runs of a sweep at a time: a number, or null for as many as cores allow; empty: as the
 # scale has it, one at the paper's and null at small
 PARALLEL ?=
 

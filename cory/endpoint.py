@@ -174,7 +174,9 @@ class Endpoint:
         if getattr(reason, "status_code", None) == 401:  # some quote a part of the key
             reason = f"the server does not accept the key of key_variable={config.key_variable}"
         cause = getattr(reason, "__cause__", None)  # of a failed connection
-        said = " ".join(f"{reason} {cause or ''}".split()).replace(self.client.api_key, "***")
+        said = " ".join(f"{reason} {cause or ''}".split())
+        if config.key_variable is not None:
+            said = said.replace(self.client.api_key, "***")
         return ConfigError(
             f"{config.key}.base_url={config.base_url}, model {config.model}: {said[:300]}; the "
             f"replies that came are kept, the same command goes on with them"

@@ -23,6 +23,7 @@ import pandas as pd
 from omegaconf import DictConfig
 
 from cory.config import ConfigError, require
+from cory.config.names import key_of
 from cory.runs.files import read_lines
 from cory.runs.run_dir import METRICS, SAMPLES, TIMES, read_record, unfinished_run
 from cory.runtime.before import parsed
@@ -151,11 +152,6 @@ def show(printed: Iterable[str], lines: list[str]) -> None:
 def size(path: Path) -> int:
     """Bytes of a file; 0 where there is none."""
     return path.stat().st_size if path.exists() else 0
-
-
-def key_of(word: str) -> str:
-    """The setting that a word sets."""
-    return word.partition("=")[0].lstrip("+")
 
 
 def failure(run_dir: Path, said: Sequence[str], begun: bool) -> Exception:

@@ -22,7 +22,6 @@ from omegaconf import DictConfig
 from cory.config import Config, ConfigError, require
 from cory.config.names import LOADER, key_of
 from cory.runs.differences import write_varied
-from cory.runs.precision import register_resolver
 from cory.runs.run_dir import (
     OUTPUT,
     lock,
@@ -55,6 +54,7 @@ from cory.runtime.launch import (
     stoppable,
     stopping,
 )
+from cory.runtime.varied import ADHOC, name_of, varied_of
 from cory.runtime.words import (
     asked_words,
     in_one_word,
@@ -63,8 +63,6 @@ from cory.runtime.words import (
     own_words,
     typed_words,
 )
-
-register_resolver()
 
 
 def job(cfg: DictConfig) -> float | None:
@@ -77,7 +75,7 @@ def job(cfg: DictConfig) -> float | None:
     of_sweep = hydras.mode == RunMode.MULTIRUN
     if sweeps.in_parallel():
         end_with_parent()
-    name = sweeps.name_of(sweeps.varied(hydras)) if of_sweep else ""
+    name = name_of(varied_of(hydras)) if of_sweep else ""
     try:
         if stopping():
             raise JobFailed
@@ -95,7 +93,7 @@ def _one_run(cfg: DictConfig, name: str) -> float | None:
     hydras = HydraConfig.get()
     expand_home(cfg)
     config = parsed(cfg)
-    varied = sweeps.varied(hydras) if hydras.mode == RunMode.MULTIRUN else None
+    varied = varied_of(hydras) if hydras.mode == RunMode.MULTIRUN else None
     run_dir = choose_run_dir(config, cfg)
     sweeps.remove_empty(Path(hydras.runtime.output_dir))  # it may lie in run_dir
     refuse_early(run_dir, config)
@@ -113,8 +111,9 @@ def _one_run(cfg: DictConfig, name: str) -> float | None:
             write_varied(run_dir, varied)
             print(f"{name} begins", flush=True)
         began = time.monotonic()
-        alone = not sweeps.in_parallel()
-        with nullcontext() if alone else sweeps.output_to(run_dir / OUTPUT):
+        alone, output = not sweeps.in_parallel(), run_dir / OUTPUT
+        before = output.stat().st_size if output.exists() else 0
+        with nullcontext() if alone else sweeps.output_to(output):
             # DeepSpeed starts once in a process: jobs of a sweep get their own
             finished = launch(run_dir, config.hardware, apart=varied is not None)
         if name:
@@ -122,9 +121,10 @@ def _one_run(cfg: DictConfig, name: str) -> float | None:
             print(f"{name} {how} {time.monotonic() - began:.0f} s", flush=True)
         if not finished:
             if not alone:  # why it failed went to a file
-                for line in (run_dir / OUTPUT).read_text(errors="replace").splitlines():
-                    if line.startswith(("error: ", "interrupted; ")):
-                        print(line, file=sys.stderr, flush=True)
+                said = output.read_bytes()[before:].decode(errors="replace").splitlines()
+                why = [line for line in said if line.startswith(("error: ", "interrupted; "))]
+                for line in why or [f"error: {name}: {output} has what it said"]:
+                    print(line, file=sys.stderr, flush=True)
             if one_node and not stopping():
                 remove_unbegun(run_dir)
             raise JobFailed
@@ -164,7 +164,7 @@ def main() -> None:
         return
     wants_traceback = "HYDRA_FULL_ERROR" in os.environ
     own = own_folder(words)
-    named = any(w.startswith("sweep=") and w != f"sweep={sweeps.ADHOC}" for w in words)
+    named = any(w.startswith("sweep=") and w != f"sweep={ADHOC}" for w in words)
     code = 0
     with hydra_raises(), stoppable(), redirect_stderr(WithoutHydrasLine(sys.stderr)):  # type: ignore[type-var]  # all that is used of it is there
         keep_typed(words)
@@ -203,9 +203,8 @@ def main() -> None:
                 )
         finally:
             sweeps.remove_unbegun_multirun()
-        code = stop_code() or code
     if code:
-        sys.exit(code)
+        sys.exit(stop_code() or code)
     end_of_command()
 
 

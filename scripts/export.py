@@ -39,6 +39,9 @@ def export(args: argparse.Namespace) -> None:
     """Merge every agent, or those that are named."""
     for agent in agent_folders(args.run, args.agent):
         folder = args.run / MERGED / agent.name
+        if args.agent is None and folder.exists():
+            print(f"{folder} is there already")
+            continue
         merge(args.run, agent, folder, args.precision)
         print(f"{folder}: {agent.name} merged")
 

@@ -49,7 +49,6 @@ PPO = [
     "algorithm.score_scaling=normalise",
     "algorithm.kl_controller=adaptive",
 ]
-WITH_VALUES = PPO
 SHORT_DEBATE = [
     "algorithm.turns=2",
     "algorithm.guards.min_tokens=null",
@@ -69,10 +68,10 @@ GAMES = [
 ]
 # What each algorithm is run with. The first ones run on the quickstart's model and prompts.
 ALGORITHMS = {
-    "ppo": ["algorithm=ppo", *WITH_VALUES],
+    "ppo": ["algorithm=ppo", *PPO],
     "grpo": ["algorithm=grpo", *PPO, "algorithm.samples_per_prompt=4"],
-    "cory": ["algorithm=cory", *WITH_VALUES, "algorithm.swap_every=2"],
-    "maporl": ["algorithm=maporl", *WITH_VALUES, *SHORT_DEBATE],
+    "cory": ["algorithm=cory", *PPO, "algorithm.swap_every=2"],
+    "maporl": ["algorithm=maporl", *PPO, *SHORT_DEBATE],
     "sft": ["experiment=maporl/gsm8k_maporl", "algorithm=sft", *SMALL, *STEPS],
     "verifier": [
         "experiment=maporl/verifier_gsm8k",
@@ -329,7 +328,7 @@ def strike(
 def changed(run_dir: Path) -> int:
     """When the run last wrote down what it had come to."""
     found = [run_dir / "metrics.jsonl", run_dir / "checkpoints"]
-    found += [path for part in ("debates", "games") for path in run_dir.glob(f"{part}/*")]
+    found += run_dir.glob("games/*")
     times = []
     for path in found:
         try:

@@ -29,11 +29,15 @@ def show(args: argparse.Namespace) -> None:
         runs, scale = computed.frame(), computed.SCALE
     else:
         scale = args.scale
-        new = archive.finished(args.outputs, scale, table.experiments())
+        found = archive.finished(args.outputs, scale, table.experiments())
         stored = archive.read(args.archive_file)
-        runs = archive.replaced(stored, new)
-        print(f"{len(new)} runs of {args.outputs}; any others are of {args.archive_file}")
-        if args.archive and new:
+        runs = archive.replaced(stored, [archive.run_frame(run_dir) for run_dir in found])
+        print(f"{len(found)} runs of {args.outputs}; any others are of {args.archive_file}")
+        for run_dir in found if args.archive else []:
+            why = archive.obstacle(run_dir, PAPERS.parent)
+            if why is not None:
+                raise ValueError(f"--archive: {run_dir} is none of the study: {why}")
+        if args.archive and found:
             archive.write(runs, args.archive_file)
             print("archived; `make report` brings the pages up to date")
     numbers = Numbers(table, archive.by_experiment(runs), scale, paper.words)

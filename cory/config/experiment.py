@@ -64,7 +64,7 @@ class Config(Settings):
     keep_best: Text | None
     keep_best_mode: Literal["max", "min"]
     init_from: Text | None
-    parallel_runs: Count | None  # None: as many as cores and memory allow
+    parallel_runs: Count | None  # None: as many as cores allow
     objective: Text | None
     run_dir: Words
     experiment: Text  # the names under which Hydra composed this run

@@ -41,6 +41,8 @@ def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:
 def full_kl(logits: Tensor, ref_logits: Tensor) -> Tensor:
     """Exact KL(policy || reference) over the vocabulary, in nats (Ma et al., eq. 2).
 
+    For a KL in the loss; roll-outs record it by `token_statistics`, beside the entropy.
+
     logits, ref_logits: (N, V)
     returns: (N,) float32
     """

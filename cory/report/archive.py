@@ -13,9 +13,10 @@ from typing import Any
 import pandas as pd
 from omegaconf import OmegaConf
 
+from cory.config.names import key_of, run_names, run_words
 from cory.runs.files import read_lines
-from cory.runs.run_dir import METRICS, RECORD, SAMPLES, read_record
-from cory.runs.settings import SETTINGS, read_settings
+from cory.runs.run_dir import METRICS, OVERRIDES, RECORD, SAMPLES, read_record
+from cory.runs.settings import FREE, SETTINGS, read_settings
 
 RUN = ["scale", "experiment", "seed"]
 ORDER = [*RUN, "metric", "iteration"]
@@ -24,6 +25,9 @@ BENCHMARK = "benchmark/"  # scores that scripts/benchmarks.py has added to a rec
 KEPT_OF_ROLLOUTS = ("rollout/distinct_2/", "rollout/truncated_share/")
 TEXT_COLUMNS = ("scale", "experiment", "metric", "commit", "date", "settings", "text")
 
+
+# settings that do not make another run of the study, and Hydra's own
+OF_EACH_RUN = {*FREE, "seed", "scale", "fidelity", "hydra", "--config-dir"}
 
 Runs = dict[tuple[str, str], dict[str, pd.DataFrame]]  # (scale, experiment) -> metric -> rows
 
@@ -70,11 +74,27 @@ def replaced(frame: pd.DataFrame, runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat([frame[~old.isin(names)], new], ignore_index=True)
 
 
-def finished(outputs: Path, scale: str, experiments: Iterable[str]) -> list[pd.DataFrame]:
+def finished(outputs: Path, scale: str, experiments: Iterable[str]) -> list[Path]:
     """The finished runs of experiments below outputs/runs/<scale>/, with the papers' fidelity."""
     folders = [outputs / "runs" / scale / "paper" / name for name in experiments]
-    found = [path.parent for folder in folders for path in sorted(folder.glob(f"*/{RECORD}"))]
-    return [run_frame(run_dir) for run_dir in found]
+    return [path.parent for folder in folders for path in sorted(folder.glob(f"*/{RECORD}"))]
+
+
+def obstacle(run_dir: Path, conf: Path) -> str | None:
+    """Why a finished run is not one of the study, in words; None: it is.
+
+    conf: whose sweeps/ and experiment/ say what one types for the run of this name
+    """
+    record = read_record(run_dir) or {}
+    if not record.get("clean"):
+        return "its code differed from the last commit"
+    name, scale = record["experiment"], record["scale"]
+    named = run_words(conf, name, scale) if name in run_names(conf) else [f"experiment={name}"]
+    lines = (run_dir / OVERRIDES).read_text(encoding="utf-8").splitlines()
+    typed = [w for w in lines if key_of(w).partition(".")[0] not in OF_EACH_RUN]
+    other = [word for word in typed if word not in named]
+    other += [f"no {word}" for word in named if word not in typed]
+    return f"it was run with {', '.join(other)}" if other else None
 
 
 def run_frame(run_dir: Path) -> pd.DataFrame:

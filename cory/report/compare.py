@@ -26,7 +26,7 @@ from cory.report.runs import (
 ABOUT = """Compare any runs in one table, and one figure.
 
     cory-compare outputs/adhoc/2026-01-31_12-00-00 --curves curves.png
-    cory-compare outputs/mine_sweep --metric 'objective/kl/*,eval/score' --csv all.csv
+    cory-compare outputs/runs/small --metric 'objective/kl/*,eval/score' --csv all.csv
 
 A folder stands for every run below it. Runs that differ in their seed alone make one row: mean and
 standard deviation over seeds, and the difference to the first row, paired by seed. What else

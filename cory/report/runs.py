@@ -8,7 +8,7 @@ import pandas as pd
 
 from cory.runs.differences import settings_of, short_words, telling_keys
 from cory.runs.files import read_lines
-from cory.runs.run_dir import METRICS, RECORD
+from cory.runs.run_dir import METRICS, RECORD, runs_below
 from cory.runs.settings import SETTINGS, read_settings
 
 LAST = 10  # values that the end of a metric of the training is averaged over
@@ -109,12 +109,11 @@ def find_runs(folders: Sequence[Path], unfinished: bool = False) -> tuple[list[P
     """
     found: dict[Path, None] = {}
     for folder in folders:
-        runs = sorted(path.parent for path in folder.rglob(SETTINGS))
+        runs = runs_below(folder)
         if not runs:
             raise ValueError(f"{folder} holds no run: there is no {SETTINGS} in it or below it")
         found |= dict.fromkeys(runs)
-    # what a run keeps in its folder, such as the agents of an earlier iteration, is no run
-    runs = [run_dir for run_dir in found if not any(above in found for above in run_dir.parents)]
+    runs = list(found)
     needed = [METRICS] if unfinished else [METRICS, RECORD]
     files = {run_dir: [run_dir / name for name in needed] for run_dir in runs}
     kept = [r for r in runs if all(file.exists() and file.stat().st_size for file in files[r])]

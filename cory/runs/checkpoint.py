@@ -23,10 +23,9 @@ from cory.episode import Metrics
 from cory.models.policy import Policy
 from cory.models.weight_files import load_plain
 from cory.runs.files import WriteError, sha256_of, sync, sync_tree, unwritten, write_whole
-from cory.runs.run_dir import BEST, CHECKPOINTS, MANIFEST
+from cory.runs.run_dir import BEST, CHECKPOINTS, MANIFEST, PART
 
 FORMAT = 1  # of a checkpoint's files and states; one of another format is refused
-PART = ".part"  # end of the name of a folder that is being written
 BEST_FILE = "best.json"  # in best/: metric, mode, value and iteration
 
 
@@ -76,8 +75,8 @@ class Checkpoints:
                 part.rename(place)
                 sync(self.folder)
                 sync(self.folder.parent)
-                for old in self._places()[self.keep_last :]:
-                    shutil.rmtree(old)
+        except (torch.OutOfMemoryError, torch.distributed.DistError):
+            raise
         # torch reports a full disk as a RuntimeError
         except (OSError, RuntimeError) as error:
             shutil.rmtree(part, ignore_errors=True)
@@ -86,6 +85,9 @@ class Checkpoints:
                 f"the checkpoint {place} could not be written, is the disk full? ({reason}); "
                 f"{self.newest()}"
             ) from error
+        if distributed.rank() == 0:
+            for old in self._places()[self.keep_last :]:
+                shutil.rmtree(old, ignore_errors=True)
         distributed.wait_for_all()
 
     def restore(self, agents: Mapping[str, Policy]) -> tuple[int, dict[str, Any]] | None:

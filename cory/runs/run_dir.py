@@ -35,6 +35,7 @@ ITERATIONS = "iterations"  # folder of earlier agents: per iteration a folder li
 BEST = "best"  # folder of the agents with the best value of a metric, like a run's own
 RECORD = "record.json"
 MANIFEST = "manifest.json"  # of a whole checkpoint: SHA-256 of its files
+PART = ".part"  # end of the name of a folder that is being written
 TIME = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")  # as in conf/train.yaml
 
 # A command holds `lock` while its run works. The worker that writes the records holds
@@ -109,7 +110,8 @@ def remove_unbegun(run_dir: Path) -> None:
     """Remove what a run leaves that was refused by its workers before it began; else nothing."""
     if (run_dir / METRICS).exists():
         return
-    for name in (SETTINGS, OVERRIDES, VARIED, LOCK, WORKER_LOCK, OUTPUT):
+    # the settings last: by them it is a run's folder, should a kill come in between
+    for name in (OVERRIDES, VARIED, LOCK, WORKER_LOCK, OUTPUT, SETTINGS):
         (run_dir / name).unlink(missing_ok=True)
     with suppress(OSError):  # moved or deleted, or there is more in it
         run_dir.rmdir()
@@ -201,7 +203,14 @@ def why_it_cannot_grow(config: Config, earlier: int) -> str | None:
 
 def has_checkpoint(run_dir: Path) -> bool:
     """Whether a run has saved a state to go on from."""
-    return any((run_dir / CHECKPOINTS).glob(f"*/{MANIFEST}"))
+    found = (run_dir / CHECKPOINTS).glob(f"*/{MANIFEST}")
+    return any(path.parent.suffix != PART for path in found)
+
+
+def runs_below(folder: Path) -> list[Path]:
+    """The run directories in or below a folder; what a run keeps of earlier agents is no run."""
+    found = {path.parent for path in folder.rglob(SETTINGS)}
+    return sorted(run for run in found if not any(above in found for above in run.parents))
 
 
 def read_record(run_dir: Path) -> dict[str, Any] | None:

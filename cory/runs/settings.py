@@ -7,12 +7,14 @@ from typing import Any
 
 from omegaconf import Container, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from omegaconf.resolvers.oc import env
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config import ConfigError, require
 
 SETTINGS = "config.yaml"
-ENVIRONMENT = "${oc.env:"  # OmegaConf's resolver of environment variables
+ENVIRONMENT = "oc.env"  # OmegaConf's resolver of environment variables
+HIDDEN = "cory-hides-the-environment"  # stands for what it gives; one word, for `oc.decode`
 ITERATIONS_KEY = "algorithm.iterations"  # the setting that may grow
 # settings that may differ between two starts of the same run
 FREE = (
@@ -53,21 +55,24 @@ def read_settings(run_dir: Path, said: str | None = None) -> DictConfig:
 
 
 def resolved(cfg: Container) -> Any:
-    """The settings as plain values, but for `${oc.env:NAME}`: what is in there may be secret.
+    """The settings as plain values, but for what depends on `${oc.env:NAME}`, which may be secret.
 
-    So the text stays, and every process looks the variable up again.
+    There the text stays, and every process looks the variable up again; it need not exist here.
     """
-    return _with_texts(
-        OmegaConf.to_container(cfg, resolve=True), OmegaConf.to_container(cfg, resolve=False)
-    )
+    OmegaConf.register_new_resolver(ENVIRONMENT, lambda *_: HIDDEN, replace=True)
+    try:
+        hidden = OmegaConf.to_container(cfg, resolve=True)
+    finally:
+        OmegaConf.register_new_resolver(ENVIRONMENT, env, replace=True)
+    return _with_texts(hidden, OmegaConf.to_container(cfg, resolve=False))
 
 
 def _with_texts(value: Any, raw: Any) -> Any:
     if isinstance(raw, str):
-        return raw if ENVIRONMENT in raw else value
-    if isinstance(raw, dict) and isinstance(value, dict):
-        return {key: _with_texts(one, raw[key]) for key, one in value.items()}
-    if isinstance(raw, list) and isinstance(value, list):
+        return raw if HIDDEN in str(value) else value
+    if isinstance(raw, dict):
+        return {key: _with_texts(value[key], one) for key, one in raw.items()}
+    if isinstance(raw, list):
         return [_with_texts(*pair) for pair in zip(value, raw, strict=True)]
     return value
 

@@ -27,6 +27,7 @@ from cory.config import (
     parse_config,
     require,
 )
+from cory.config.names import key_of
 from cory.config.unread import unread
 from cory.models.context import described_length
 from cory.models.places import resolve
@@ -77,11 +78,6 @@ def refuse_unread(
     refused = [line for key, line in found.items() if key not in fixed]
     require(not refused, "\n".join(refused))
     return [found[key] for key in fixed]
-
-
-def key_of(word: str) -> str:
-    """The setting that a word on the command line is about."""
-    return word.lstrip("+").partition("=")[0]
 
 
 def refusals(config: Config) -> list[str]:
@@ -278,6 +274,8 @@ def endpoint_refusals(config: Config) -> Refusals:
 def metric_refusals(config: Config) -> Refusals:
     """A metric of evaluations that is there once."""
     best = config.keep_best
+    if best is not None and config.algorithm.speaks_remotely():
+        yield f"keep_best={best} needs agents: a model behind an endpoint speaks for all"
     if best is not None and best.startswith("eval/") and config.evaluate_every == 0:
         yield (
             f"keep_best={best} needs evaluate_every above 0: agents that are evaluated only at the "

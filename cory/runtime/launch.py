@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -77,28 +77,35 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
     _received.append(number)
     if len(_received) > 1:  # whatever it is at; its children see it go
         shutil.rmtree(Path(os.environ[COMMAND_STOP]).parent, ignore_errors=True)
-        print("\ninterrupted; the same command goes on with the run", file=sys.stderr, flush=True)
+        say_at_once("interrupted; the same command goes on with the run")
         os._exit(128 + _received[0])
     ask_to_stop(number)
     for action in _on_stop:
         action()
 
 
+def say_at_once(text: str) -> None:
+    """Print from within a signal's handler, which may have come while a stream was written to."""
+    os.write(2, f"\n{text}\n".encode())
+
+
 def ask_to_stop(number: int) -> None:
     """Start no more jobs of this command; running ones save and leave."""
-    Path(os.environ[COMMAND_STOP]).write_text(str(number), encoding="utf-8")
+    with suppress(OSError):  # the folder may be gone, as others clean up; this process knows
+        Path(os.environ[COMMAND_STOP]).write_text(str(number), encoding="utf-8")
 
 
 def stopping() -> bool:
     """Whether this command, or the sweep that this job belongs to, is asked to stop."""
-    return Path(os.environ[COMMAND_STOP]).exists()
+    return bool(_received) or Path(os.environ[COMMAND_STOP]).exists()
 
 
 def stop_code() -> int | None:
     """The command's exit code if it was asked to stop: 128 plus the signal, as in shells."""
     if not stopping():
         return None
-    return 128 + int(Path(os.environ[COMMAND_STOP]).read_text(encoding="utf-8"))
+    asked = _received or [int(Path(os.environ[COMMAND_STOP]).read_text(encoding="utf-8"))]
+    return 128 + asked[0]
 
 
 @contextmanager

@@ -102,6 +102,8 @@ class Loop:
         if not last and due(iteration, config.export_every):
             self.export(iteration + 1)
         require_metrics(config, metrics)
+        if iteration == 0:
+            note_of_unknown(config, metrics)
         if self.best is not None:
             self.best.offer(iteration, metrics)
         self.record.log(iteration, metrics)
@@ -256,6 +258,16 @@ def require_metrics(config: Config, metrics: Metrics) -> None:
             not known or not name.startswith(EVALUATION) or name in known,
             f"{key}={name} is no metric of this run{nearest(name, known)}",
         )
+
+
+def note_of_unknown(config: Config, metrics: Metrics) -> None:
+    """Tell of an objective or keep_best that the first iteration has not: it may be misspelt."""
+    for key in ("objective", "keep_best"):
+        name = getattr(config, key)
+        if name is not None and name not in metrics and not name.startswith(EVALUATION):
+            distributed.note(
+                f"{key}={name} is no metric of the first iteration{nearest(name, sorted(metrics))}"
+            )
 
 
 def seconds_of(reward: RunReward) -> Metrics:

@@ -18,7 +18,15 @@ from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from cory.config import HardwareConfig
-from cory.runtime.launch import FINISHED, PARENT, REFUSED, STOPPED, ending, when_asked_to_stop
+from cory.runtime.launch import (
+    FINISHED,
+    PARENT,
+    REFUSED,
+    STOPPED,
+    ending,
+    say_at_once,
+    when_asked_to_stop,
+)
 
 JOIN_TIMEOUT = 1800  # seconds to wait for the other nodes; people type the commands
 
@@ -69,7 +77,7 @@ def stop_all() -> None:
     workers = psutil.Process().children()
     if not workers:
         raise KeyboardInterrupt
-    print("\nstopping: the run saves and leaves (a second Ctrl-C ends it at once)", file=sys.stderr)
+    say_at_once("stopping: the run saves and leaves (a second Ctrl-C ends it at once)")
     for worker in workers:
         worker.send_signal(signal.SIGTERM)
 
@@ -85,9 +93,14 @@ def exit_code(failures: dict[int, ProcessFailure]) -> int:
         if failure.exitcode not in (REFUSED, STOPPED, *by_agent):
             print(f"error: worker {rank} {ending(failure.exitcode)}", file=sys.stderr)
             return REFUSED
-    refused = [f.error_file_data["message"] for f in failures.values() if f.exitcode == REFUSED]
+    refused = {rank: one for rank, one in failures.items() if one.exitcode == REFUSED}
     if not refused:
         return STOPPED
-    first = min(refused, key=lambda message: message["extraInfo"]["nanoseconds"])
-    print(first["message"], file=sys.stderr)
+    messages = [one.error_file_data["message"] for one in refused.values()]
+    told = [message for message in messages if isinstance(message, dict)]
+    if told:
+        first = min(told, key=lambda message: message["extraInfo"]["nanoseconds"])
+        print(first["message"], file=sys.stderr)
+    else:  # a process that left without a word, for which torch has a text of its own
+        print(f"error: worker {min(refused)} {ending(REFUSED)}", file=sys.stderr)
     return REFUSED

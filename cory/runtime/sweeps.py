@@ -4,12 +4,10 @@ A job is one run, listed as the words that one would type for it. It starts its 
 of its own, and a failed one stops no other.
 """
 
-import hashlib
 import os
-import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import product
@@ -27,24 +25,18 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from cory.config import ConfigError, cores, parse_config, plug_in_folders, read_sweep, require
 from cory.config.names import RUN, Sweep, key_of, merged
-from cory.runs.differences import short_keys
 from cory.runs.files import write_whole
-from cory.runs.run_dir import METRICS, OUTPUT, RECORD
-from cory.runs.settings import SETTINGS
+from cory.runs.run_dir import METRICS, OUTPUT, RECORD, runs_below
 from cory.runtime.hydra_setup import CONF, composed, one_line_refusals
 from cory.runtime.launch import JobFailed
-from cory.runtime.words import alternatives, is_setting, typed
+from cory.runtime.varied import folder_of
+from cory.runtime.words import alternatives, is_setting
 
-ADHOC = "adhoc"  # the sweep of multi-runs that are typed
 ITERATIONS = "algorithm.iterations"
 PARALLEL = "CORY_PARALLEL"  # environment variable of joblib's processes: how many there are
 JOBLIB = "hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher"
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 FOLDER = "hydra.sweep.dir"
-LONGEST = 120  # characters of a folder's name
-# what else has no place in a name: init_from=<folder> is read by Hydra, to which = and , mean more
-IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]")
-NUMBER = re.compile(r"[+-]?\d*\.?\d+(e[+-]?\d+)?", re.IGNORECASE)
 
 Compose = Callable[..., DictConfig]
 _folders: list[Path] = []  # of the multi-run of this command
@@ -85,7 +77,8 @@ def run_sweep(words: Sequence[str], own: Path | None, task: Callable[[DictConfig
     )
     folders = [CONF, *([] if own is None else [own]), *plug_in_folders()]
     sweep = read_sweep(values["sweep"], values.get("scale", "paper"), folders, only)
-    jobs = jobs_of(sweep, settings)
+    folder = [Path(word.partition("=")[2]) for word in hydras if key_of(word) == FOLDER]
+    jobs = jobs_of(sweep, settings, *folder[-1:])
 
     def composed_job(*typed: str) -> DictConfig:
         with one_line_refusals(typed):
@@ -101,15 +94,21 @@ def run_sweep(words: Sequence[str], own: Path | None, task: Callable[[DictConfig
             say_end([job.run_dir for job in jobs], jobs[0].folder, sweep.mark, began)
 
 
-def jobs_of(sweep: Sweep, words: Sequence[str]) -> list[Job]:
+def jobs_of(sweep: Sweep, words: Sequence[str], folder: Path | None = None) -> list[Job]:
     """A job for every run and seed, and for every combination of values that are typed beside.
 
     words: settings typed beside `sweep=`, which replace those of the runs
+    folder: of all runs, as `hydra.sweep.dir=` names it; None: the one of their scale and fidelity
     """
     own = dict(word.partition("=")[::2] for word in words)
     scale, fidelity = own.get("scale", "paper"), own.get("fidelity", "paper")
-    folder = Path(RUN.partition("/{name}")[0].format(scale=scale, fidelity=fidelity))
+    for key, value in (("scale", scale), ("fidelity", fidelity)):
+        require("," not in value, f"{key}={value}: a sweep has one; type it once for each")
+    standard = RUN.partition("/{name}")[0].format(scale=scale, fidelity=fidelity)
+    folder = folder or Path(standard)
     choices = alternatives(merged([f"seed={','.join(map(str, sweep.seeds))}"], words))
+    empty = [word for word in words if not choices[key_of(word)]]
+    require(not empty, f"{' '.join(empty)}: an interval is for a search by -m, not for sweep=")
     several = {key for key, values in choices.items() if len(values) > 1} - {"seed"}
     found = []
     for name, run in sweep.runs.items():
@@ -141,6 +140,7 @@ def in_stages(jobs: Sequence[Job], compose: Compose) -> list[list[Job]]:
         name: {other for other in names if other != name and starts_from(cfg, other)}
         for name, cfg in settings.items()
     }
+    require_in_place(jobs, settings, set().union(*needs.values()))
     stages: list[list[Job]] = []
     while names:
         ready = [name for name in names if not needs[name] & {*names}]
@@ -148,6 +148,23 @@ def in_stages(jobs: Sequence[Job], compose: Compose) -> list[list[Job]]:
         stages.append([job for job in jobs if job.name in ready])
         names = [name for name in names if name not in ready]
     return stages
+
+
+def require_in_place(
+    jobs: Sequence[Job], settings: Mapping[str, DictConfig], needed: Collection[str]
+) -> None:
+    """Refuse where runs that others start from would not lie where those look for them.
+
+    settings: of each name; needed: the names that others start from
+    """
+    for job in (job for job in jobs if job.name in needed):
+        cfg, seed = settings[job.name], job.subfolder.rpartition("seed")[2]
+        place = RUN.format(name=job.name, scale=cfg.scale, fidelity=cfg.fidelity, seed=seed)
+        require(
+            str(job.run_dir) == place,
+            f"runs of this sweep start from {job.name}, which they look for in {place}, not in "
+            f"{job.run_dir}: type one value of each setting but the seed, and no {FOLDER}",
+        )
 
 
 def keep_untrained(jobs: Sequence[Job], compose: Compose) -> None:
@@ -191,7 +208,7 @@ def run_stages(
     for jobs in stages:
         first = ["hydra.mode=MULTIRUN", *words, *jobs[0].words]
         cfg = core.compose_config("train", first, run_mode=RunMode.MULTIRUN)
-        listed = [[*job.words, *_places(job, words)] for job in jobs]
+        listed = [[*job.words, *_places(job)] for job in jobs]
         with parallel(cfg, len(jobs)):
             launcher = Plugins.instance().instantiate_launcher(
                 hydra_context=HydraContext(core.config_loader, Callbacks()),
@@ -207,9 +224,9 @@ def run_stages(
     return good
 
 
-def _places(job: Job, words: Sequence[str]) -> list[str]:
-    chosen = [] if FOLDER in map(key_of, words) else [f"{FOLDER}={job.folder}"]
-    return [*chosen, f"hydra.sweep.subdir={job.subfolder}", f"hydra.job.name={job.name}"]
+def _places(job: Job) -> list[str]:
+    places = {FOLDER: job.folder, "hydra.sweep.subdir": job.subfolder, "hydra.job.name": job.name}
+    return [f"{key}={value}" for key, value in places.items()]
 
 
 @contextmanager
@@ -281,50 +298,6 @@ def in_parallel() -> bool:
     return PARALLEL in os.environ
 
 
-def varied(hydras: Any) -> dict[str, str]:
-    """The settings that vary in this job's sweep, with its values; also a run's name and seed."""
-    params = [f"{key}={value}" for key, value in (hydras.sweeper.get("params") or {}).items()]
-    choices = alternatives(merged(params, [*filter(is_setting, typed())]))
-    keys = [key.lstrip("+") for key, values in choices.items() if len(values) != 1]
-    own = {key_of(word): word.partition("=")[2].strip("'\"") for word in hydras.overrides.task}
-    if own.get("sweep", ADHOC) != ADHOC:
-        keys = ["experiment", *(key for key in keys if key != "seed"), "seed"]
-        own["experiment"] = str(hydras.job.name)
-    return {key: own[key] for key in keys if key in own}
-
-
-def name_of(values: Mapping[str, str]) -> str:
-    """What varies, as a job is called on the screen: `cory/imdb_ppo kl_coef=0.3 seed=0`."""
-    short = short_keys(list(values))
-    return " ".join(
-        value if key == "experiment" else f"{short[key]}={value}" for key, value in values.items()
-    )
-
-
-def folder_of(values: Mapping[str, str]) -> str:
-    """What varies, as the name of a folder: `algorithm-ppo_kl_coef0.3_seed0`.
-
-    Values that a name cannot hold as they are end with a hash, so that no two become the same.
-    """
-    short = short_keys(list(values))
-    # no two experiments differ in a slash alone
-    plain = {k: v.replace("/", "-") if k == "experiment" else v for k, v in values.items()}
-    whole = "_".join(
-        f"{short[key]}{'' if NUMBER.fullmatch(value) else '-'}{value}"
-        for key, value in plain.items()
-    )
-    name = IN_NAMES.sub("-", whole)
-    if name == whole and len(name) <= LONGEST:
-        return name
-    return f"{name[:LONGEST]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
-
-
-def varied_settings(_: str = "", *, _root_: DictConfig) -> str:
-    """For `hydra.sweep.subdir`: the folder of a job by what varies, or its number."""
-    values = varied(_root_.hydra)
-    return folder_of(values) if values else str(_root_.hydra.job.num)
-
-
 def say_begin(sweep: Sweep, jobs: Sequence[Job]) -> None:
     """Print how many runs there are, and how many are finished."""
     done = sum((job.run_dir / RECORD).exists() for job in jobs)
@@ -341,7 +314,7 @@ def told_at_the_end() -> Iterator[None]:
         yield
     finally:
         for folder in _folders:
-            say_end(sorted(file.parent for file in folder.rglob(SETTINGS)), folder, "", began)
+            say_end(runs_below(folder), folder, "", began)
 
 
 def say_end(run_dirs: Sequence[Path], folder: Path, mark: str, began: float) -> None:
@@ -386,6 +359,3 @@ def remove_empty(folder: Path) -> None:
         while folder.is_dir() and folder != Path.cwd() and not any(folder.iterdir()):
             folder.rmdir()
             folder = folder.parent
-
-
-OmegaConf.register_new_resolver("varied_settings", varied_settings, replace=True)

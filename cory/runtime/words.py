@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -65,10 +66,15 @@ def typed_words() -> list[str]:
 
     Of a run in conf/sweeps also the word that names it.
     """
-    words = OmegaConf.to_container(HydraConfig.get().overrides.task, resolve=False)
-    assert isinstance(words, list)
-    named = [word for word in HydraConfig.get().overrides.hydra if key_of(word) == NAME]
-    return [*map(str, words), *named[-1:]]
+    overrides = HydraConfig.get().overrides
+    named = [word for word in overrides.hydra if key_of(word) == NAME]
+    return [*unresolved(overrides.task), *named[-1:]]
+
+
+def unresolved(words: Any) -> list[str]:
+    """Words as they were typed; items of Hydra's own list would be resolved."""
+    plain: Any = OmegaConf.to_container(words, resolve=False)
+    return [str(word) for word in plain]
 
 
 def asked_words() -> list[str]:

@@ -41,6 +41,7 @@ from cory.runtime.launch import (
     STOPPED,
     end_with_parent,
     leave,
+    say_at_once,
     when_asked_to_stop,
 )
 from cory.runtime.loop import Loop
@@ -156,9 +157,8 @@ def run_alone(run_dir: Path) -> int:
 
     def ask() -> None:
         stop.ask()
-        print(
-            f"\nstopping: the run in {run_dir} saves and leaves (a second Ctrl-C ends it at once)",
-            file=sys.stderr,
+        say_at_once(
+            f"stopping: the run in {run_dir} saves and leaves (a second Ctrl-C ends it at once)"
         )
 
     try:

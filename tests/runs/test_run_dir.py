@@ -197,11 +197,12 @@ def test_what_a_variable_holds_is_in_no_file_and_the_run_still_has_it(
 ) -> None:
     monkeypatch.setenv("CORY_TEST_SECRET", "s3cret")
     text = "${oc.env:CORY_TEST_SECRET}"
-    words = [f"wandb.project={text}", f"wandb.tags=['{text}']"]
+    words = [f"wandb.project={text}", f"wandb.tags=['{text}']", "wandb.notes=${wandb.project}"]
     write_settings(tmp_path, compose_config(*words), words)
     assert not [path for path in tmp_path.iterdir() if "s3cret" in path.read_text()]
     wandb = parse_config(read_settings(tmp_path)).wandb
-    assert (wandb.project, list(wandb.tags)) == ("s3cret", ["s3cret"])
+    assert (wandb.project, list(wandb.tags), wandb.notes) == ("s3cret", ["s3cret"], "s3cret")
+    monkeypatch.delenv("CORY_TEST_SECRET")  # where finished runs are compared
     assert resolved(read_settings(tmp_path))["wandb"]["project"] == text
 
 

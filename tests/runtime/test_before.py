@@ -147,7 +147,7 @@ def test_opponents_and_files_of_games_are_looked_at(tmp_path: Path) -> None:
     [
         ("a.txt", "x", [], "must end in one of .jsonl, .json, .csv, .parquet"),
         ("a.jsonl", "", [], "has no rows"),
-        ("a.jsonl", '{"prompt": "a"}\n\n', [], "line 2 is not JSON"),
+        ("a.jsonl", '{"prompt": "a"}\n\n{"prompt": "b"}\n', [], "line 2 is not JSON"),
         ("a.jsonl", '{"prompt": "a"}\n[1]\n', [], "line 2 must be an object with keys"),
         ("a.jsonl", '{"prompt": "a"\n', [], "line 1 is not JSON"),
         ("a.jsonl", '{"promt": "a"}\n', [], "task.prompt_column=prompt is not in the data"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
+from cory.config import ConfigError
 from cory.config.names import Sweep
-from cory.runtime.sweeps import folder_of, in_stages, jobs_of, name_of
+from cory.runtime.sweeps import in_stages, jobs_of
+from cory.runtime.varied import folder_of, name_of
 from tests.support.commands import Command, metrics, short_settings, until, workers
 from tests.support.composing import compose_config
 from tests.support.warm import WarmCommand
@@ -22,9 +25,10 @@ def test_a_job_for_every_run_seed_and_combination() -> None:
     assert jobs[0].words == ["experiment=e", "k=2", "seed=0", "sweep=x/s", "scale=small", "l=3"]
     assert str(jobs[0].run_dir) == "outputs/runs/small/paper/x/a/l3/seed0"
     assert [job.subfolder for job in jobs_of(sweep, ["seed=7"])] == ["x/a/seed7", "x/b/seed7"]
+    assert str(jobs_of(sweep, [], Path("y"))[0].run_dir) == "y/x/a/seed0"
 
 
-def test_runs_that_others_start_from_come_first() -> None:
+def test_runs_that_others_start_from_come_first(tmp_path: Path) -> None:
     sweep = Sweep("x/s", {"x/b": ["init_from=${run:x/a}"], "x/a": []}, [0, 1])
 
     def compose(*words: str) -> DictConfig:
@@ -38,6 +42,16 @@ def test_runs_that_others_start_from_come_first() -> None:
         ["x/a/seed0", "x/a/seed1"],
         ["x/b/seed0", "x/b/seed1"],
     ]
+    # the second would look for the first where it does not lie
+    for jobs in (jobs_of(sweep, ["l=3,4"]), jobs_of(sweep, [], tmp_path)):
+        with pytest.raises(ConfigError, match="start from x/a, which they look for in outputs/"):
+            in_stages(jobs, compose)
+
+
+@pytest.mark.parametrize("word", ["scale=paper,small", "fidelity=a,b", "l=interval(0,1)"])
+def test_what_a_sweep_cannot_take_is_refused(word: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{re.escape(word)}: "):
+        jobs_of(Sweep("x/s", {"x/a": []}, [0]), ["sweep=x/s", word])
 
 
 def test_folders_and_names_say_what_varies() -> None:

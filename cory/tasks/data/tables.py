@@ -208,7 +208,7 @@ def json_lines(file: Path, key: str) -> list[dict[str, Any]]:
     text = _text(file, key)
     require(bool(text.strip()), f"{key}={file} has no rows")
     # not splitlines(), which would also cut at characters that JSON allows inside a text
-    lines = text.removesuffix("\n").split("\n")
+    lines = text.rstrip("\n").split("\n")
     rows = [_json(line, f"{key}={file}: line {number}") for number, line in enumerate(lines, 1)]
     for number, row in enumerate(rows, 1):
         require(isinstance(row, dict), f"{key}={file}: line {number} must be an object with keys")
