@@ -1,4 +1,4 @@
-"""Every algorithm learns a toy task."""
+"""Toy tasks are learnt: from scores, from games, and from what most agents say."""
 
 from __future__ import annotations
 

@@ -34,9 +34,11 @@ def same(ours: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", [0, 3])
+@pytest.mark.parametrize(
+    ("stage", "precision"), [(0, "bf16"), (2, "bf16"), (3, "bf16"), (3, "fp32")]
+)
 def test_the_same_steps_as_with_an_engine_each(
-    maft: Settings, monkeypatch: pytest.MonkeyPatch, stage: int
+    maft: Settings, monkeypatch: pytest.MonkeyPatch, stage: int, precision: str
 ) -> None:
     """Trained in turn and again, to the last bit: bf16 must not drop what was too small for it."""
     config = maft(
@@ -45,7 +47,7 @@ def test_the_same_steps_as_with_an_engine_each(
         "algorithm.learning_rate=1e-5",  # far below what bf16 resolves
         f"hardware.zero_stage={stage}",
         "hardware.keep_whole_below=200",  # of some weights
-        "model.precision=bf16",
+        f"model.precision={precision}",
     )
     ours = built(config)
     monkeypatch.setattr(type(config.algorithm), "one_engine", lambda *_: False)

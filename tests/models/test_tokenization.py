@@ -6,12 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from cory.config import ConfigError
+from cory.models import policy
 from cory.models.loading import load_tokenizer
+from cory.models.sampling.generation import Response
+from cory.models.team import Team
 from cory.models.tokenization import Codec, Texts
+from tests.support.composing import parsed
 from tests.support.llama import llama_tokenizer
 
 TEXT = "I know the word! It is film"
@@ -126,3 +131,17 @@ def test_bytes_of_a_character_do_not_spoil_the_context() -> None:
     context = tokenizer("the é")["input_ids"]
     for ids in ([context[-1]], [*context, 300], tokenizer(" it's . is")["input_ids"]):
         assert Texts(tokenizer, "model").response(context, ids) == tokenizer.decode(ids)
+
+
+def test_what_a_policy_said_is_what_its_tokens_add(
+    llama: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Judges and observers read the space before the first word, which decoding leaves out."""
+    team = Team(parsed(f"model.path={llama}").model, torch.device("cpu"))
+    (model,) = team.new_models(["agent_0"], torch.Generator())
+    before, whole = team.texts.ids(["the film is", "the film is good"])
+    good = whole[len(before) :]
+    monkeypatch.setattr(policy, "generate", lambda *_: [Response(good, [0.0] * len(good))])
+    speaker = policy.Policy(team, model, None, parsed().hardware)
+    spoken = speaker.turns("solo", 0, ["the film is"], 9, None, torch.Generator())
+    assert [turn.response for turn, _ in spoken] == [" good"]
