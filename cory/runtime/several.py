@@ -85,8 +85,8 @@ def stop_all() -> None:
 def exit_code(failures: dict[int, ProcessFailure]) -> int:
     """The exit code where not all processes finished; prints why the first one failed.
 
-    A process that was killed is the reason why others lost their connection to it; else what came
-    first is the reason.
+    A process that was killed or left without a word is the reason why others lost their connection
+    to it; else what came first is the reason.
     """
     by_agent = (-signal.SIGTERM, -signal.SIGINT)  # after another one's end
     for rank, failure in failures.items():
@@ -96,11 +96,11 @@ def exit_code(failures: dict[int, ProcessFailure]) -> int:
     refused = {rank: one for rank, one in failures.items() if one.exitcode == REFUSED}
     if not refused:
         return STOPPED
-    messages = [one.error_file_data["message"] for one in refused.values()]
-    told = [message for message in messages if isinstance(message, dict)]
-    if told:
-        first = min(told, key=lambda message: message["extraInfo"]["nanoseconds"])
+    told = {rank: one.error_file_data["message"] for rank, one in refused.items()}
+    silent = [rank for rank, message in told.items() if isinstance(message, str)]  # torch's text
+    if silent:
+        print(f"error: worker {silent[0]} {ending(REFUSED)}", file=sys.stderr)
+    else:
+        first = min(told.values(), key=lambda message: message["extraInfo"]["nanoseconds"])
         print(first["message"], file=sys.stderr)
-    else:  # a process that left without a word, for which torch has a text of its own
-        print(f"error: worker {min(refused)} {ending(REFUSED)}", file=sys.stderr)
     return REFUSED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.functional.skills import (
+from scripts.skills import (
     ratio,
     specialities,
     starts,

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from cory.functional.collaboration_game import (
+from scripts.collaboration_game import (
     EQUILIBRIA,
     Game,
     Strategy,
