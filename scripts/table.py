@@ -11,11 +11,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from cory.report import archive, computed
+import computed
+
+from cory.report import archive
 from cory.report.cells import Numbers
 from cory.report.drawing import figure_of
 from cory.report.pages import markdown_of, write_page
-from cory.report.papers import Paper, Table, load
+from cory.report.papers import COMPUTED, Paper, Table, load
 
 ROOT = Path(__file__).resolve().parent.parent
 PAPERS = ROOT / "conf" / "paper"
@@ -26,7 +28,7 @@ def show(args: argparse.Namespace) -> None:
     paper = load(PAPERS / f"{args.paper}.yaml")
     table = chosen(args.table, paper)
     if table.computed:
-        runs, scale = computed.frame(), computed.SCALE
+        runs, scale = computed.frame(), COMPUTED
     else:
         scale = args.scale
         found = archive.finished(args.outputs, scale, table.experiments())

@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from cory.report import computed
 from cory.report.archive import Runs
 from cory.report.cells import Numbers
 from cory.report.drawing import figure_of
 from cory.report.numbers import Difference, decimals, paired, written
-from cory.report.papers import Paper, Row
+from cory.report.papers import COMPUTED, Paper, Row
 
 BLOCK = re.compile(r"<!-- (\w+) (\w+) -->\n(?:.*?\n)??<!-- end[^>]* -->", re.DOTALL)
 LONGEST = 120  # characters that are shown of what an agent wrote
@@ -30,7 +29,7 @@ def markdown_of(numbers: Numbers) -> str:
     """The table, its differences and texts; ValueError without runs."""
     if not numbers.runs:
         raise ValueError(f"there is no run of {numbers.table.title} at scale {numbers.scale}")
-    scale = "" if numbers.scale == computed.SCALE else f"{numbers.scale} scale"
+    scale = "" if numbers.scale == COMPUTED else f"{numbers.scale} scale"
     head = [scale, *numbers.columns, "seeds"]
     body = [[row.name, *_cells(numbers, row), _seeds(numbers, row)] for row in numbers.rows]
     parts = [_markdown(head, body)]
@@ -94,7 +93,7 @@ def _seeds(numbers: Numbers, row: Row) -> str:
 
 def _end(numbers: Numbers) -> str:
     """The end of a block: of which days and commits the runs are."""
-    if numbers.scale == computed.SCALE:
+    if numbers.scale == COMPUTED:
         return "<!-- end -->"
     shown = [numbers.curve_of(row, column) for row in numbers.rows for column in numbers.columns]
     commits = ", ".join(sorted({str(one) for lines in shown for one in lines.commit.unique()}))

@@ -23,6 +23,8 @@ Value = float | str | None
 Cells = str | list[Value | dict[str, list[Value]]]
 Kind = Literal["curves", "bars", "scatter"]
 
+COMPUTED = "computed"  # the scale of what needs no runs
+
 
 class Figure(BaseModel):
     """A figure of a table: its kind, and the columns that are drawn."""
@@ -79,7 +81,7 @@ class Table(BaseModel):
     @property
     def computed(self) -> bool:
         """Whether its numbers need no runs."""
-        return self.scales == ["computed"]
+        return self.scales == [COMPUTED]
 
     @property
     def each_row(self) -> list[Row]:

@@ -206,7 +206,7 @@ def run_stages(
     assert core is not None
     begun, good = 0, True
     for jobs in stages:
-        first = ["hydra.mode=MULTIRUN", *words, *jobs[0].words]
+        first = ["hydra.mode=MULTIRUN", *words, f"{FOLDER}={jobs[0].folder}", *jobs[0].words]
         cfg = core.compose_config("train", first, run_mode=RunMode.MULTIRUN)
         listed = [[*job.words, *_places(job)] for job in jobs]
         with parallel(cfg, len(jobs)):

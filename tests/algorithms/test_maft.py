@@ -14,12 +14,11 @@ from cory.algorithms import maft as maft_builder
 from cory.algorithms.maft import MaftDebates, finetune_plan
 from cory.config import MaftConfig
 from cory.episode import Turn
-from cory.evaluation.responses import EvalRequest
 from cory.runtime.build import build_parts
 from cory.trainers.minibatch import Stage
 from cory.trainers.supervised import CollectedExamples
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
-from tests.support.building import require_contributions
+from tests.support.building import measure
 
 
 @pytest.mark.parametrize(
@@ -284,17 +283,15 @@ def test_the_first_agents_answers_and_the_vote(
     config = maft("evaluation.prompts=6", "algorithm.evaluation_turns=2", rule)
     trainer = build_agents(config)
     trainer.carried["task"].vowels = "a"  # few answers can be read; it is the right one
-    request = EvalRequest(config.evaluation, config.seed, 0, True)
-    metrics = trainer.evaluate(request, lambda done, rows: None)
-    require_contributions(request, metrics)
-    assert [len(line["turns"]) for line in request.lines] == [6] * 6
+    metrics, lines = measure(trainer, config, tmp_path)
+    assert [len(line["turns"]) for line in lines] == [6] * 6
     read = trainer.carried["task"].read
     gold = read("7")
     for turn in (1, 2):
-        said = [line["turns"][3 * turn - 3 : 3 * turn] for line in request.lines]
+        said = [line["turns"][3 * turn - 3 : 3 * turn] for line in lines]
         last = [voted([read(turn["response"]) for turn in turns], unreadable) for turns in said]
         assert metrics[f"eval/vote/turn_{turn}"] == pytest.approx(last.count(gold) / 6)
-        first = [read(line["turns"][3 * turn - 3]["response"]) == gold for line in request.lines]
+        first = [read(line["turns"][3 * turn - 3]["response"]) == gold for line in lines]
         share = sum(first) / 6
         assert metrics[f"eval/single/turn_{turn}"] == pytest.approx(share)
         assert metrics[f"eval/single_se/turn_{turn}"] == pytest.approx(

@@ -11,7 +11,6 @@ import pytest
 from cory.config import Config, builder
 from cory.episode import Metrics
 from cory.evaluation.responses import EvalRequest
-from cory.runs.export import export_agents
 from cory.runs.files import Line
 from cory.runtime.build import build_parts
 from tests.support.chat_server import Body, ChatServer, Said, failure, reply
@@ -40,31 +39,20 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     found.server_close()
 
 
-def settings(server: ChatServer, run_dir: Path) -> list[str]:
-    return [
-        "experiment=maft/gpt35_arithmetic_base",
-        "hardware=cpu",
-        "model=tiny",
-        "algorithm.endpoint.model=wise",
-        f"algorithm.endpoint.base_url={server.url}",
-        "algorithm.endpoint.key_variable=WISE_KEY",
-        "algorithm.endpoint.temperature=0.3",
-        "algorithm.endpoint.parallel=1",  # so that the server's answers come in order
-        "algorithm.endpoint.retries=0",
-        "evaluation.prompts=2",
-        "evaluation.samples=1",
-        "evaluation.k=[1]",
-        f"run_dir={run_dir}",
-    ]
-
-
 @pytest.fixture
 def config_to(
     server: ChatServer, questions: Callable[..., Config], tmp_path: Path
 ) -> Callable[..., Config]:
     """Settings of debates about two questions, in roll-outs of one."""
     return lambda *words: questions(
-        *settings(server, tmp_path), "hardware.rollout_batch_size=1", *words
+        *("experiment=maft/gpt35_arithmetic_base", "hardware=cpu", "model=tiny"),
+        *("algorithm.endpoint.model=wise", f"algorithm.endpoint.base_url={server.url}"),
+        *("algorithm.endpoint.key_variable=WISE_KEY", "algorithm.endpoint.temperature=0.3"),
+        "algorithm.endpoint.parallel=1",  # so that the server's answers come in order
+        "algorithm.endpoint.retries=0",
+        *("evaluation.prompts=2", "evaluation.samples=1", "evaluation.k=[1]"),
+        *(f"run_dir={tmp_path}", "hardware.rollout_batch_size=1"),
+        *words,
     )
 
 
@@ -167,16 +155,12 @@ def test_a_refusal_for_length_takes_the_next_shorter_wording(
     asked = len(server.asked)
     again, same = evaluated(config)
     assert (again, same, len(server.asked)) == (found, lines, asked)
-
-
-@pytest.mark.slow
-def test_a_question_that_is_too_long_by_itself_ends_the_run(
-    config_to: Callable[..., Config], server: ChatServer
-) -> None:
+    # a question that is too long by itself ends the run
+    (tmp_path / "endpoint.jsonl").unlink()
     server.answer = limited(10)
     for _ in range(2):  # the second time without any request
-        assert "also in its shortest wording" in refusal(lambda: evaluated(config_to()))
-    assert len(server.asked) == 1
+        assert "also in its shortest wording" in refusal(lambda: evaluated(config))
+    assert len(server.asked) == asked + 1
 
 
 def test_it_can_be_asked_to_stop_while_replies_come(
@@ -195,10 +179,3 @@ def test_it_can_be_asked_to_stop_while_replies_come(
     with pytest.raises(KeyboardInterrupt):
         evaluated(config_to(), stop)
     assert len(server.asked) < 3
-
-
-def test_nothing_is_left_under_the_name_of_an_agent(
-    config_to: Callable[..., Config], tmp_path: Path
-) -> None:
-    export_agents({}, config_to(), None, tmp_path / "run")
-    assert not (tmp_path / "run").exists()

@@ -7,19 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
 from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config
 from cory.episode import Metrics
 from cory.runs.checkpoint import Checkpoints
-from cory.runs.export import export_agents
 from cory.runs.recorder import Record
 from cory.runs.stop import Stopped
-from cory.runtime.build import build_parts
 from cory.runtime.loop import Loop
 from cory.trainers.supervised import CollectedExamples
-from tests.support.agents import NAMES, Settings, build_agents, sums
+from tests.support.agents import Settings, build_agents, sums
 
 pytestmark = pytest.mark.slow
 
@@ -107,25 +104,3 @@ def test_a_stop_while_debates_are_held_loses_no_iteration_before_them(
         run("cut", lambda: asked == [0, 1])
     assert [path.name for path in (tmp_path / "cut" / "checkpoints").iterdir()] == ["000001"]
     assert run("cut", lambda: False) == run("whole", lambda: False)
-
-
-def test_agents_of_each_iteration_can_be_started_from(maft: Settings, tmp_path: Path) -> None:
-    config = maft()
-    settings = compose_like(config, tmp_path)
-    config.run_dir = str(tmp_path)
-    parts = build_parts(config)
-    trainer = build_agents(config)
-    trainer.step(0)
-    place = tmp_path / "iterations" / "1"
-    export_agents(trainer.agents, parts.config, parts.commit, place, 1)
-    assert sorted(path.name for path in (place / "agents").iterdir()) == sorted(NAMES)
-    assert (place / "config.yaml").read_text() == settings
-    again = build_agents(maft(f"init_from={place}", f"run_dir={tmp_path / 'again'}"))
-    assert sums(again) == sums(trainer)
-
-
-def compose_like(config: Config, run_dir: Path) -> str:
-    """Settings on disk, as a run writes them before it starts."""
-    text = OmegaConf.to_yaml(OmegaConf.structured({"model": config.model.model_dump()}))
-    (run_dir / "config.yaml").write_text(text)
-    return text

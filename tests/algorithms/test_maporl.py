@@ -15,7 +15,6 @@ from cory.algorithms.maporl import TrainedDebates, breaks_guard, learners
 from cory.config import Config
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.votes import VoteRule
-from cory.models.policy import Policy
 from cory.rollout.debate import Debate
 from cory.runs.export import export
 from tests.support.building import build, measure
@@ -244,51 +243,32 @@ def test_the_trainer_pays_by_every_setting(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharing", ["per_turn", "per_turn_agent"])
-def test_debaters_that_share_a_policy_speak_together_and_say_the_same(
-    questions: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sharing: str
+def test_debaters_that_share_a_policy_say_together_what_they_would_say_apart(
+    questions: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In training and in evaluation, with the sampler's log-probabilities."""
-    words = [
-        *(*MAPORL, "algorithm.turns=2", "evaluation.team=true", "evaluation.greedy=true"),
-        *(f"algorithm.param_sharing={sharing}", "algorithm.evaluation_turns=2"),
-    ]
-
-    def run(name: str) -> tuple[Any, ...]:
-        config = questions(*words)
-        calls: list[tuple[str, int]] = []
-        whole = Policy.turns_together
-
-        def counted(self: Policy, roles: Any, *args: Any) -> Any:
-            calls.append((self.name, len(roles)))
-            return whole(self, roles, *args)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Policy, "turns_together", counted)
-            trainer = build(config, Last())
-            metrics = trainer.step(0)
-            in_training = calls.copy()
-            (tmp_path / name).mkdir()
-            measured = measure(trainer, config, tmp_path / name)
-        said = [[(t.role, t.response, t.response_ids) for t in e.turns] for e in trainer.episodes]
-        gaps = {key: value for key, value in metrics.items() if "sampler_gap" in key}
-        return in_training, said, gaps, *measured
-
-    together = run("together")
-    monkeypatch.setattr(
-        Debate, "_speaking_together", lambda self, *_: [[a] for a in range(self.agents)]
+    config = questions(
+        *(*MAPORL, "algorithm.turns=2", "algorithm.param_sharing=per_turn"),
+        *("evaluation.team=true", "evaluation.greedy=true", "algorithm.evaluation_turns=2"),
     )
-    apart = run("apart")
-    if sharing == "per_turn":
-        assert together[0] == [("turn_1", 2), ("turn_2", 2)]
-    else:
-        assert {roles for _, roles in together[0]} == {1}
-    assert [roles for _, roles in apart[0]] == [1] * 4
-    assert together[1] == apart[1] and together[3:] == apart[3:]
-    assert together[2] == pytest.approx(apart[2], abs=1e-6)
-    # each token beside itself, however many debaters one policy spoke for
-    gaps = [gap for name, gap in together[2].items() if "_max" in name]
-    assert gaps and max(gaps) < 1e-4
+
+    def run() -> tuple[Any, ...]:
+        trainer = build(config, Last())
+        gaps = {key: gap for key, gap in trainer.step(0).items() if "sampler_gap_max" in key}
+        said = [[(t.role, t.response, t.response_ids) for t in e.turns] for e in trainer.episodes]
+        # each token beside itself, however many debaters one policy spoke for
+        assert gaps and max(gaps.values()) < 1e-4
+        return said, measure(trainer, config, tmp_path)
+
+    together = run()
+    alone: list[int] = []
+
+    def speaking_alone(debate: Debate, *_: object) -> list[list[int]]:
+        alone.append(debate.agents)
+        return [[agent] for agent in range(debate.agents)]
+
+    monkeypatch.setattr(Debate, "_speaking_together", speaking_alone)
+    assert run() == together and alone
 
 
 def test_idle_policies_stay_as_they_are(questions: ConfigOf) -> None:
@@ -312,15 +292,9 @@ def test_idle_policies_stay_as_they_are(questions: ConfigOf) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sharing", "layout"),
-    [
-        ("shared", "copies"),
-        ("per_agent", "adapters"),
-        ("per_turn", "copies"),
-        ("per_turn_agent", "adapters"),
-    ],
+    ("sharing", "layout"), [("shared", "copies"), ("per_turn_agent", "adapters")]
 )
-def test_every_sharing_learns(
+def test_policies_of_one_turn_and_of_all_learn(
     questions: ConfigOf, sharing: str, layout: str, tmp_path: Path
 ) -> None:
     config = questions(

@@ -1,16 +1,14 @@
-"""Imitation of the best debates: which are kept, who learns from which turn, and that it helps."""
+"""Imitation of the best debates: which are kept, and who learns from which turn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from cory.algorithms.sft import best
 from cory.config import Config
 from cory.episode import Episode, Prompt, Turn
-from tests.support.building import measure
 from tests.support.supervising import SFT, build_sft
 
 Settings = Callable[..., Config]
@@ -71,27 +69,3 @@ def test_each_policy_learns_from_the_turns_that_it_is_to_speak(
     for name, examples in collected.examples.items():
         assert [example.response_ids for example in examples] == expected[name] != []
         assert {example.label for example in examples} == {1.0}
-
-
-@pytest.mark.slow
-def test_it_learns_to_say_what_was_said_in_the_best_debates(
-    sft_config: Settings, tmp_path: Path
-) -> None:
-    """The same few debates again and again: in the end their second turns are known by heart."""
-    config = sft_config("algorithm.train_turns=[2]", "algorithm.turns=2", "algorithm.epochs=2")
-    trainer = build_sft(config)
-    collected = trainer.collect(0)
-    trainer.collect = lambda iteration: collected
-    losses = [trainer.step(iteration)["supervised/loss/turn_2"] for iteration in range(30)]
-    assert losses[0] > 4 and losses[-1] < 0.5, losses
-    policy = trainer.agents["turn_2"]
-    spoken = policy.turns(
-        "x", 0, [t.context for e in best(collected.episodes, 0.5) for t in e.turns[2:]], 6, None,
-        trainer.streams.sampling,
-    )  # fmt: skip
-    said = [example.response_ids for example in collected.examples["turn_2"]]
-    known = sum(turn.response_ids == ids for (turn, _), ids in zip(spoken, said, strict=True))
-    assert known >= len(said) - 1
-    found, lines = measure(trainer, config, tmp_path)
-    assert {line["who"] for line in lines} == {"turn_2", "team"}
-    assert {"eval/vote/turn_1", "eval/vote/turn_2", "eval/score/team"} <= found.keys()

@@ -12,16 +12,14 @@ from safetensors.torch import load_file, save_file
 from cory import distributed
 from cory.algorithms.verifier import AnswerCollector, QuestionAnswers
 from cory.config import Config, VerifierRewardConfig
-from cory.episode import Episode, Metrics, Prompt, Turn
-from cory.evaluation.responses import EvalRequest
+from cory.episode import Episode, Prompt, Turn
 from cory.evaluation.verifier import verdict_metrics
 from cory.models.attention import BY_ROWS
 from cory.models.value_head import is_of_head
 from cory.rewards.verifier import Verifier, correctness_probabilities, readings
 from cory.runs.export import VALUE_HEAD, export
-from cory.runs.files import Line
 from cory.trainers.supervised import SupervisedTrainer
-from tests.support.building import require_contributions
+from tests.support.building import measure
 from tests.support.close import assert_close
 from tests.support.refusals import refusal
 from tests.support.supervising import VERIFIER, Holds, build_verifier
@@ -34,36 +32,23 @@ def verifier_config(questions: Settings) -> Settings:
     return lambda *overrides: questions(*VERIFIER, *overrides)
 
 
-def examine(
-    trainer: SupervisedTrainer,
-    config: Config,
-    run_dir: Path,
-    before_each: Callable[[int, int], None] = lambda done, rows: None,
-) -> tuple[Metrics, list[Line]]:
-    request = EvalRequest(config.evaluation, config.seed, 1, final=True)
-    metrics = trainer.evaluate(request, before_each)
-    require_contributions(request, metrics)
-    return metrics, request.lines
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("balance", [True, False])
 def test_it_learns_which_answers_to_a_question_are_right(
-    verifier_config: Settings, tmp_path: Path, balance: bool
+    verifier_config: Settings, tmp_path: Path
 ) -> None:
     config = verifier_config(
         "algorithm.prompts_per_iteration=8",
         "algorithm.answers_per_question=16",
         "algorithm.keep_per_label=8",
         "algorithm.minibatch_size=4",
-        f"algorithm.balance={str(balance).lower()}",
+        "algorithm.balance=true",
         "evaluation.samples=8",
     )
     trainer = build_verifier(config)
-    before, _ = examine(trainer, config, tmp_path)
+    before, _ = measure(trainer, config, tmp_path)
     for iteration in range(20):
         trainer.step(iteration)
-    after, _ = examine(trainer, config, tmp_path)
+    after, _ = measure(trainer, config, tmp_path)
     for part in ("natural", "balanced", "within"):
         assert after[f"eval/verifier_auc/{part}"] > 0.9, (before, after)
     assert before["eval/verifier_auc/within"] < 0.65
@@ -217,15 +202,7 @@ def test_the_reward_is_what_the_verifier_says_in_training(
         Episode(Prompt(query, query), [turn(said)])
         for query, said in zip(queries, SAID, strict=True)
     ]
-    widths: list[int] = []
-    verifier = judge(folder)
-    verifier.model.lm.base_model.register_forward_pre_hook(
-        lambda module, args, kwargs: widths.append(kwargs["input_ids"].shape[1]), with_kwargs=True
-    )
-    verifier.score(episodes)
-    # three rows and two, ordered by length; the last token goes into no pass
-    lengths = sorted(len(context) + len(response) for context, response in rows)
-    assert widths == [lengths[2] - 1, lengths[4] - 1]
+    judge(folder).score(episodes)
     scores = [episode.turns[0].score for episode in episodes]
     assert_close(torch.tensor(scores), torch.stack(logits).sigmoid())
     assert len({round(score or 0, 7) for score in scores}) == len(SAID)
@@ -302,10 +279,14 @@ def test_right_is_said_where_the_answer_is_known_and_absent_turns_get_nothing(
 def test_an_answer_that_is_too_long_loses_its_end(
     train: Callable[[str, float], Trained],
 ) -> None:
-    reward = judge(train("copies", 0.05)[1])
+    _, folder = train("copies", 0.05)
+    reward = judge(folder)
     long, cut = turn(" good" * 500), turn(" good" * 400)
     reward.score([Episode(Prompt("0", "it"), [long, cut])])
     assert_close(long.score or 0, cut.score or 1)
+    # these are weights without an adapter, which cannot be packed
+    said = refusal(lambda: judge(folder, quantisation="nf4"))
+    assert said.startswith("reward.quantisation=nf4: ")
 
 
 @pytest.mark.slow
@@ -330,15 +311,6 @@ def test_a_folder_that_is_no_verifier_is_refused(
     refused("its value head names a likelihood_coef of nan")
 
 
-@pytest.mark.slow
-def test_weights_without_adapters_are_not_quantised(
-    train: Callable[[str, float], Trained],
-) -> None:
-    _, folder = train("copies", 0.0)
-    said = refusal(lambda: judge(folder, quantisation="nf4"))
-    assert said.startswith("reward.quantisation=nf4: ")
-
-
 def test_verdicts_by_hand() -> None:
     """Two questions: one with right and wrong answers, one with wrong ones only."""
     found = verdict_metrics(
@@ -352,9 +324,7 @@ def test_verdicts_by_hand() -> None:
     assert found["eval/verifier_accuracy/balanced"] == pytest.approx(2 / 4)
     assert found["eval/verifier_auc/balanced"] == pytest.approx(2 / 4)
     assert found["eval/verifier_auc/within"] == pytest.approx(4 / 6)
-
-
-def test_without_right_answers_there_is_no_auc() -> None:
+    # without right answers there is no AUC
     assert verdict_metrics([[(0.2, False)], [(0.6, False)]]) == {
         "eval/verifier_accuracy/natural": 0.5
     }

@@ -12,11 +12,10 @@ import pytest
 from cory.config import Config
 from cory.episode import Prompt
 from cory.evaluation.games import Match, game_metrics, win_scores
-from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import standard_error
 from cory.runs.files import Line
 from cory.trainers.offline import OfflineTrainer
-from tests.support.building import require_contributions
+from tests.support.building import measure
 from tests.support.playing import SPAG, build_games, game_config
 
 Settings = Callable[..., Config]
@@ -120,23 +119,13 @@ def trainer_of(
 Build = Callable[..., tuple[OfflineTrainer, Config]]
 
 
-def examine(
-    trainer: OfflineTrainer,
-    config: Config,
-    folder: Path,
-    before_each: Callable[[int, int], None] = lambda done, rows: None,
-) -> tuple[dict[str, float], list[Line]]:
-    request = EvalRequest(config.evaluation, config.seed, 0, final=True)
-    found = trainer.evaluate(request, before_each)
-    require_contributions(request, found)
-    return found, request.lines
-
-
 @pytest.mark.slow
-def test_who_plays_whom(trainer_of: Build, tmp_path: Path) -> None:
-    trainer, config = trainer_of("algorithm.opponents.start=start", "evaluation.samples=3")
-    tmp_path.joinpath("run").mkdir(exist_ok=True)
-    found, lines = examine(trainer, config, tmp_path / "run")
+def test_who_plays_whom_and_probes_are_dialogues(trainer_of: Build, tmp_path: Path) -> None:
+    trainer, config = trainer_of(
+        *("algorithm.opponents.start=start", "evaluation.samples=3"),
+        "evaluation.probes=[conversation]",
+    )
+    found, lines = measure(trainer, config, tmp_path)
     games = [one for one in lines if one["kind"] == "evaluation"]
     assert len(games) == 6 + 2 * 6  # two words three times; against the start from both sides
     speakers = {
@@ -152,14 +141,8 @@ def test_who_plays_whom(trainer_of: Build, tmp_path: Path) -> None:
     assert {one["prompt"] for one in games} <= set(config.task.words)
     for name in ("win_rate", "invalid", "game_turns", "utterance_tokens", "empty_share"):
         assert f"eval/{name}/start" in found
-    assert examine(trainer, config, tmp_path / "run") == (found, lines)
+    assert measure(trainer, config, tmp_path) == (found, lines)
 
-
-@pytest.mark.slow
-def test_probes_are_dialogues(trainer_of: Build, tmp_path: Path) -> None:
-    trainer, config = trainer_of("evaluation.probes=[conversation]")
-    tmp_path.joinpath("run").mkdir(exist_ok=True)
-    _, lines = examine(trainer, config, tmp_path / "run")
     probes = [one for one in lines if one["kind"] == "probe"]
     assert [one["sample"] is None for one in probes] == [False, True]
     for one in probes:
@@ -170,11 +153,10 @@ def test_probes_are_dialogues(trainer_of: Build, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_greedy_games_need_no_numbers(trainer_of: Build, tmp_path: Path) -> None:
-    tmp_path.joinpath("run").mkdir(exist_ok=True)
     found = []
     for size in (4, 1):
         trainer, config = trainer_of("algorithm.test_greedy=true", f"algorithm.game_batch={size}")
-        metrics, lines = examine(trainer, config, tmp_path / "run")
+        metrics, lines = measure(trainer, config, tmp_path)
         games = [one for one in lines if one["kind"] == "evaluation"]
         assert {one["sample"] for one in games} == {None}
         found.append((metrics, games))

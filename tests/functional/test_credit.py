@@ -5,7 +5,13 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from cory.episode import Episode, Prompt, Turn
-from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
+from cory.functional.credit import (
+    outcome_decay,
+    own_and_later,
+    own_score,
+    shared_mean,
+    shared_sum,
+)
 
 Rule = Callable[[Iterable[Episode]], None]
 RULES = pytest.mark.parametrize("rule", [own_score, shared_sum, shared_mean, own_and_later])
@@ -41,3 +47,25 @@ def test_credit(rule: Rule, expected: list[list[float]]) -> None:
 def test_a_turn_without_a_score_is_an_error(rule: Rule) -> None:
     with pytest.raises(ValueError, match="agent_1"):
         rule([episode(1.0, None)])
+
+
+# gamma = 0.8, by turns of the winner
+EXACT = {
+    1: [1],
+    2: [0.4444, 0.5556],
+    3: [0.2623, 0.3279, 0.4098],
+    4: [0.1734, 0.2168, 0.2710, 0.3388],
+    5: [0.1218, 0.1523, 0.1904, 0.2380, 0.2975],
+}
+PRINTED_SUMS = {1: 0.556, 2: 0.738, 3: 0.827, 4: 0.878, 5: 0.911}
+
+
+@pytest.mark.parametrize("turns", EXACT)
+def test_worth_by_the_table(turns: int) -> None:
+    found = outcome_decay(turns, 0.8, "exact")
+    assert found == pytest.approx(EXACT[turns], abs=5e-5)
+    assert sum(found) == pytest.approx(1)
+    # the printed normaliser pays less than one, in the same proportions
+    share = PRINTED_SUMS[turns]
+    expected = [share * worth for worth in found]
+    assert outcome_decay(turns, 0.8, "printed") == pytest.approx(expected, abs=5e-4)

@@ -108,9 +108,3 @@ def test_rows_of_another_batch_may_have_been_longer() -> None:
     ]  # fmt: skip
     absent = aligned_right(ids[2:], attention[2:], response[2:])
     assert [t.int().tolist() for t in absent] == [[[0, 6]], [[0, 1]], [[0]]]
-
-
-@pytest.mark.parametrize("pad", [pad_left, pad_right])
-def test_no_rows_cannot_be_padded(pad: Callable[[list[list[int]], int], object]) -> None:
-    with pytest.raises(ValueError, match="empty list"):
-        pad([], 0)

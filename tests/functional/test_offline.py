@@ -10,8 +10,10 @@ import torch
 from cory.functional.offline import (
     kl_imitation_loss,
     offline_kl,
+    role_weights,
     self_play_loss,
     utterance_logprobs,
+    utterances_per_game,
 )
 
 LOGPROBS = torch.tensor([[-1.0, -2.0, -9.0], [-0.5, -8.0, -7.0]])
@@ -91,3 +93,21 @@ def test_far_ratios_stay_finite() -> None:
     far = torch.tensor([100.0, -100.0])
     found = self_play_loss(far, -far, torch.ones(2), 0.2, "weighted", None, False, WHOLE)
     assert found.per_utterance.isfinite().all()
+
+
+def test_role_weights_of_a_reproduction() -> None:
+    """31,273 games won by attackers and 2,700 by defenders: 0.543 and 6.29."""
+    found = role_weights({"attacker": 31_273, "defender": 2_700})
+    assert found["attacker"] == pytest.approx(0.543, abs=5e-4)
+    assert found["defender"] == pytest.approx(6.29, abs=5e-3)
+
+
+def test_a_role_that_never_wins_has_no_weight() -> None:
+    assert role_weights({"attacker": 4, "defender": 0}) == {"attacker": 0.5}
+
+
+def test_a_mean_over_utterances_becomes_one_over_games() -> None:
+    losses = [[1.0, 2.0, 3.0], [4.0]]  # of two games
+    flat = [loss for game in losses for loss in game]
+    mean = sum(loss * utterances_per_game(4, 2) for loss in flat) / len(flat)
+    assert mean == pytest.approx((6 + 4) / 2)

@@ -35,8 +35,3 @@ def test_schedules_are_those_of_transformers(schedule: str, theirs: str, final: 
         assert found == pytest.approx(scheduler.get_last_lr()[0], abs=1e-12), step
         optimiser.step()
         scheduler.step()
-
-
-def test_another_schedule_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown schedule 'sine'; choose constant, linear or cos"):
-        share_of_peak(0.5, "sine", 0.0)

@@ -38,11 +38,6 @@ def test_scaling_leaves_numbers_and_moments_alone() -> None:
     assert moments == moments_of(SEEN)
 
 
-def test_unknown_scaling() -> None:
-    with pytest.raises(ValueError, match="normalize"):
-        scaled_credits([1.0], moments_of(SEEN), "normalize", None)
-
-
 def test_equal_numbers_that_round_differently_count_as_a_deviation_of_one() -> None:
     # three times 0.1 has a variance of about 1e-34 in binary fractions
     moments = RunningMoments()

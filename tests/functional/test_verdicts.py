@@ -1,10 +1,12 @@
-"""Verdicts of a verifier, by hand."""
+"""Verdicts of a verifier, and the AUC of them, by hand."""
 
 from __future__ import annotations
 
+import pytest
 import torch
 
-from cory.functional.verdicts import verdict_logits
+from cory.functional.statistics import mean
+from cory.functional.verdicts import auc, auc_contributions, verdict_logits
 from tests.support.close import assert_close
 
 VALUES = torch.tensor([[0.5, -1.0, 2.0], [0.1, 0.2, 0.0]])
@@ -23,3 +25,32 @@ def test_both_the_head_and_the_likelihood_learn() -> None:
     assert values.grad is not None and logprobs.grad is not None
     assert values.grad.tolist() == [[0.0, 0.0, 1.0], [0.0] * 3]
     assert logprobs.grad.tolist() == [[0.5, 0.5, 0.0], [0.0] * 3]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        ([0.9], [0.1], 1.0),
+        ([0.1], [0.9], 0.0),
+        ([0.5], [0.5], 0.5),
+        # pairs: .8 above both, .4 above .3 and level with .4
+        ([0.8, 0.4], [0.3, 0.4], 3.5 / 4),
+        ([0.2, 0.2, 0.7], [0.2], 2 / 3),
+    ],
+)
+def test_auc_by_hand(right: list[float], wrong: list[float], expected: float) -> None:
+    assert_close(auc(right, wrong), expected)
+
+
+@pytest.mark.parametrize(("right", "wrong"), [([], [0.5]), ([0.5], []), ([], [])])
+def test_one_label_alone_is_refused(right: list[float], wrong: list[float]) -> None:
+    with pytest.raises(ValueError, match="right and wrong"):
+        auc(right, wrong)
+
+
+def test_contributions_to_an_auc() -> None:
+    groups = [([0.9, 0.4], [0.4]), ([0.7], []), ([], [0.1, 0.8])]
+    found = auc_contributions(groups)
+    assert_close(mean(found), auc([0.9, 0.4, 0.7], [0.4, 0.1, 0.8]))
+    # the second: its right answer lies above 2 of 3 wrong ones, as the AUC's mean has 2/3 + 1/18
+    assert_close(found[1], mean(found) + 3 * (2 / 3 - mean(found)) / 3)

@@ -85,14 +85,3 @@ def test_agreement_does_not_count_what_cannot_be_read() -> None:
     assert agreement([7, 7, 3]) == pytest.approx(2 / 3)
     assert agreement([None, None, 3]) == pytest.approx(1 / 3)
     assert agreement([None, None]) == 0.0
-
-
-def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one answer"):
-        COUNTED.winners([])
-    with pytest.raises(ValueError, match="unknown rule 'first'"):
-        VoteRule("first", "counted")
-    with pytest.raises(ValueError, match="unknown rule 'kept'"):
-        VoteRule("random", "kept")
-    with pytest.raises(ValueError, match="needs a stream"):
-        VoteRule("random", "counted").score([7, 3], 7)

@@ -11,16 +11,13 @@ from cory.games.state import GameResult, GameState
 ATTACKER = [
     ("cat", "It purrs.", None, None),
     ("cat", "A cat purrs.", "broke_rules", "broke_rules"),
-    ("cat", "CATS purr.", "broke_rules", "broke_rules"),
     ("cat", "What category is it?", None, "broke_rules"),
     ("cat", "A cat's tail, or a cat’s ear.", "broke_rules", "broke_rules"),
-    ("cat", "Something cat-like.", "broke_rules", "broke_rules"),
     ("cat", "A *cat* or _cat_.", "broke_rules", "broke_rules"),
     ("cat", "A ‘cat‘, a “cat”, a `cat`.", "broke_rules", "broke_rules"),
     ("cat", "The c-a-t.", None, None),
     ("cat", "A\ncat\npurrs.", "broke_rules", "broke_rules"),
     ("run", "She ran away.", "broke_rules", None),
-    ("run", "They were running.", "broke_rules", "broke_rules"),
     ("went", "Let us go.", "broke_rules", None),
     ("cities", "A city by the sea.", "broke_rules", None),
     ("don", "I don't know him.", None, "broke_rules"),
@@ -38,7 +35,6 @@ DEFENDER = [
     ("cat", "Do you like a cat?", "uttered", "uttered"),
     ("cat", "Which category?", None, "uttered"),
     ("cat", "I know the word! It is cat!", "guessed", "guessed"),
-    ("cat", "I know the word! It is 'cat'!", "guessed", "guessed"),
     ("cat", 'I know the word! It is "Cats".', "guessed", "guessed"),
     ("cat", "i KNOW the WORD! it's a `CAT`", "guessed", "guessed"),
     ("cat", "I know the word! It is dog!", "wrong_guess", "wrong_guess"),
@@ -46,7 +42,6 @@ DEFENDER = [
     ("cat", 'I know the word! It is "cat burglar"!', "wrong_guess", "guessed"),
     ("cat", "I know the word! It is the word cat!", "guessed", "wrong_guess"),
     # no exclamation mark: the released code takes it for a slip
-    ("cat", "I know the word. It is cat", "guessed", "uttered"),
     ("cat", "I know the word, it’s cat!", "guessed", "uttered"),
     ("cat", "I know the word!\nIt is\ncat", "guessed", "uttered"),
     ("cat", "I know the word. It is dog", "wrong_guess", None),
@@ -63,20 +58,17 @@ DEFENDER = [
     ("word", "I know the word! It is the word cat!", "wrong_guess", "guessed"),
     ("just", "I know the word! It is just!", "guessed", "guessed"),
     ("just", "I know the word! It is just...", "wrong_guess", "guessed"),
-    ("word game", "I know the word! It is the word game!", "guessed", "guessed"),
     ("hague", "I know the word! It is the Hague!", "guessed", "guessed"),
     # an article in quotation marks
     ("dog", 'I know the word! It is "a dog"!', "guessed", "guessed"),
     ("dog", 'I know the word! It is "a hot dog"!', "wrong_guess", "wrong_guess"),
     # a guess comes before a mention, wherever each stands
     ("cat", "Not a cat? Then I know the word! It is dog!", "wrong_guess", "wrong_guess"),
-    ("cat", "A cat, then! I know the word! It is cat!", "guessed", "guessed"),
     ("cat", "Do I know the word yet?", None, None),
     ("cat", "I do not know the word! It is hard.", None, None),
     ("cat", "I know the word!", None, None),
     ("cat", "I know the word, but a cat has my tongue.", "uttered", "uttered"),
     ("child", "I know the word! It is children!", "guessed", "guessed"),
-    ("ice cream", "I know the word! It is ice.", "wrong_guess", "wrong_guess"),
 ]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from cory.config import Config
 from cory.inference import load_team, merge
 from cory.models.team import Team
 from cory.runs.export import export
-from tests.support.commands import ROOT, last_wins, short_settings
+from tests.support.commands import last_wins, short_settings
 from tests.support.llama import save_llama
 from tests.support.refusals import refusal
 from tests.support.warm import WarmCommand, run_script
@@ -151,12 +149,3 @@ def test_a_base_in_4_bits_is_merged_as_the_adapter_was_trained_on_it(
     exact = AutoModelForCausalLM.from_pretrained(llama)
     ours = plain.model.layers[0].mlp.up_proj.weight  # PEFT adapts others by default
     assert torch.equal(ours, exact.model.layers[0].mlp.up_proj.weight) == (quantisation == "none")
-
-
-@pytest.mark.slow
-def test_no_library_speaks_before_the_script(tmp_path: Path) -> None:
-    """As users start it: peft imports what warns of a package that nothing here needs."""
-    command = [sys.executable, "scripts/export.py", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, done.stderr

@@ -1,4 +1,4 @@
-"""Models that solve arithmetic are what their facts say, on the way that a user takes to them."""
+"""Models that solve arithmetic are what their facts say."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import cory
-from tests.support.warm import WarmCommand
+from tests.support.building import build, measure
+from tests.support.composing import parsed
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("process_group")]
 
 PACKAGE = Path(cory.__file__).resolve().parent
 QUESTIONS = 120
@@ -29,7 +30,7 @@ QUESTIONS = 120
 def test_a_model_solves_as_many_problems_as_its_facts_say(
     model: str, kinds: tuple[str, ...], bounds: tuple[float, float], tmp_path: Path
 ) -> None:
-    words = [
+    config = parsed(
         "algorithm=ppo",
         "algorithm.iterations=0",
         f"model={model}",
@@ -42,10 +43,8 @@ def test_a_model_solves_as_many_problems_as_its_facts_say(
         "evaluation.greedy=true",
         "algorithm.sampling.min_response_tokens=50",
         "algorithm.sampling.max_response_tokens=50",
-    ]
-    command = WarmCommand(tmp_path, [*words, f"run_dir={tmp_path / 'run'}"])
-    assert command.wait(300) == 0, command.err
-    final = json.loads((tmp_path / "run" / "record.json").read_text(encoding="utf-8"))["final"]
+    )
+    final, _ = measure(build(config), config, tmp_path)
     facts = json.loads((PACKAGE / "assets" / model / "facts.json").read_text())
     assert bounds[0] <= facts["greedy_accuracy"] <= bounds[1]
     # other questions of the same part: two samples of 120 and 300 to 600

@@ -18,7 +18,6 @@ from transformers import (
 from cory.models import attention
 from cory.models.actor_critic import response_states
 from cory.models.attention import BY_ROWS, attend_by_rows
-from cory.models.precision import set_products
 
 IDS = torch.arange(5 * 12).view(5, 12) % 50
 PAIRS = 4 * 4 * 11 * 11  # bytes of a row: 4 heads, 11 tokens; the last one is not read
@@ -92,15 +91,3 @@ def test_dropout_is_drawn_for_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(attention, "PART_BYTES", PAIRS)
     torch.manual_seed(1)
     assert all(map(torch.equal, passed(lm), whole))
-
-
-def test_only_eager_attention_is_replaced_and_only_for_other_products() -> None:
-    torch.manual_seed(0)
-    for kind, products, expected in (
-        ("sdpa", torch.bfloat16, "sdpa"),
-        ("eager", torch.float32, "eager"),
-        ("eager", torch.bfloat16, BY_ROWS),
-    ):
-        lm = llama(kind)
-        set_products(lm, products)
-        assert lm.config._attn_implementation == expected

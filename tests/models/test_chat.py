@@ -85,7 +85,7 @@ USER = "{% for m in messages %}{{ m.content + '|' }}{% endfor %}"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("template", [HEADED, HEADED + NEXT, CHAT, USER, USER + "\n"])
+@pytest.mark.parametrize("template", [HEADED + NEXT, CHAT, USER + "\n"])
 def test_a_prompt_has_the_ids_that_the_template_gives_it(
     template: str, llama: str, config_of: ConfigOf, tmp_path: Path
 ) -> None:
@@ -187,7 +187,7 @@ def test_a_debate_is_a_chat_in_training_and_evaluation(
 
 @pytest.mark.slow
 def test_a_history_that_does_not_fit_is_cut_and_counted(questions: ConfigOf, llama: str) -> None:
-    config = questions(f"model.path={llama}", *WORDS, "algorithm.turns=4")
+    config = questions(f"model.path={llama}", *WORDS, "algorithm.turns=3")
     trainer = build(config)
     whole = trainer.step(0)["debate/shortened"]
     assert whole == 0.0

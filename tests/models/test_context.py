@@ -108,97 +108,50 @@ def test_the_command_reads_the_same_from_the_file(
     assert Shape(Phi3ForCausalLM(phi3(SHORT, long))).context == length
 
 
-@pytest.mark.parametrize(
-    ("described", "length"),
-    [
-        ({"n_positions": 77}, 77),
-        ({}, None),
-        ({"max_position_embeddings": "77"}, None),
-        ({"max_position_embeddings": 77, "rope_scaling": None}, 77),
-        ({"max_position_embeddings": 77, "rope_scaling": {"type": "longrope"}}, 77),
-        ({"max_position_embeddings": 77, "rope_scaling": {"type": "linear", "factor": 2}}, 77),
-    ],
-)
-def test_a_file_that_says_less_is_no_error(described: dict[str, Any], length: int | None) -> None:
-    assert described_length(described) == length
+def test_a_file_that_says_less_is_no_error() -> None:
+    for less in ({}, {"rope_scaling": None}, {"rope_scaling": {"type": "longrope"}}):
+        assert described_length({"max_position_embeddings": 77, **less}) == 77
+    assert described_length({"n_positions": 77}) == context_length(GPT2Config(n_positions=77)) == 77
+    assert described_length({}) is described_length({"max_position_embeddings": "77"}) is None
 
 
-@pytest.mark.parametrize(
-    ("config", "length"),
-    [
-        (GPT2Config(n_positions=77), 77),
-        # frequencies that are scaled once and for all
-        (
-            LlamaConfig(
-                max_position_embeddings=WHOLE,
-                rope_parameters={
-                    "rope_type": "llama3",
-                    "rope_theta": 10000.0,
-                    "factor": 8.0,
-                    "low_freq_factor": 1.0,
-                    "high_freq_factor": 4.0,
-                    "original_max_position_embeddings": SWITCH,
-                },
-            ),
-            WHOLE,
-        ),
-        # one set of settings for each kind of layer
-        (
-            SimpleNamespace(
-                max_position_embeddings=WHOLE,
-                rope_parameters={
-                    "full_attention": phi3(SHORT, LONG).rope_parameters,
-                    "sliding_attention": {"rope_type": "default"},
-                },
-            ),
-            SWITCH,
-        ),
-        (SimpleNamespace(), None),
-    ],
-)
-def test_lengths(config: Any, length: int | None) -> None:
-    assert context_length(config) == length
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("group", ["model", "partner"])
-def test_a_token_that_begins_every_text_is_counted(group: str, tmp_path: Path) -> None:
-    """Prompts are counted without BOS; a longest one would be refused in mid-run."""
-    team_of(tmp_path, phi3(SHORT, LONG))
-    path = "model.path" if group == "model" else "partner.path"
-
-    def config(longest: int) -> Config:
-        return parsed(
-            *("algorithm=maporl", "algorithm.param_sharing=per_agent", "+model@partner=tiny"),
-            *(f"{path}={tmp_path}", f"task.max_prompt_tokens={longest}"),
-            *(f"algorithm.sampling.{end}_response_tokens=4" for end in ("min", "max")),
-            "algorithm.guards.min_tokens=null",
-        )
-
-    with pytest.raises(ConfigError, match=rf"context of {group}=tiny \({SWITCH} tokens, 1 of"):
-        build_parts(config(SWITCH - 4))
-    build_parts(config(SWITCH - 4 - 1))
-
-
-@pytest.mark.slow
-def test_probes_fit_the_partner_too(tmp_path: Path) -> None:
-    team_of(tmp_path, phi3(SHORT, LONG))
-    words = ("algorithm=maporl", "algorithm.param_sharing=per_agent", "+model@partner=tiny_sums")
-    longest = ("task.max_prompt_tokens=4", "algorithm.guards.min_tokens=null")
-    ends = [f"algorithm.sampling.{end}_response_tokens=4" for end in ("min", "max")]
-    probe = f"evaluation.probes=['{'7' * SWITCH}']"
-    with pytest.raises(ConfigError, match=r"^evaluation\.probes: the .* context of partner=tiny_s"):
-        build_parts(parsed(*words, *longest, *ends, probe, f"partner.path={tmp_path}"))
-
-
-def test_games_count_it_themselves(tmp_path: Path) -> None:
-    team_of(tmp_path, phi3(SHORT, LONG))
-    words = ("experiment=spag/llama2_im", "scale=small", f"model.path={tmp_path}")
-    ends = [f"algorithm.sampling.{end}_response_tokens=4" for end in ("min", "max")]
-    with pytest.raises(ConfigError, match=rf"exceed the context .*\({SWITCH} tokens\)"):
-        build_parts(parsed(*words, *ends, f"task.max_prompt_tokens={SWITCH - 3}"))
-
-
-def test_a_language_model_without_a_length_is_refused() -> None:
+def test_only_sets_of_frequencies_that_change_end_a_context() -> None:
+    once_and_for_all = {
+        "rope_type": "llama3",
+        "rope_theta": 10000.0,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": SWITCH,
+    }
+    llama = LlamaConfig(max_position_embeddings=WHOLE, rope_parameters=once_and_for_all)
+    assert context_length(llama) == WHOLE
+    # one set of settings for each kind of layer
+    kinds: Any = {"full": phi3(SHORT, LONG).rope_parameters, "sliding": {"rope_type": "default"}}
+    several = SimpleNamespace(max_position_embeddings=WHOLE, rope_parameters=kinds)
+    assert context_length(several) == SWITCH
+    assert context_length(SimpleNamespace()) is None
     with pytest.raises(ConfigError, match=r"^model.path=x: its config.json does not say"):
         require_context_length(SimpleNamespace(), "model.path=x")
+
+
+@pytest.mark.slow
+def test_a_token_that_begins_every_text_is_counted(tmp_path: Path) -> None:
+    """Prompts are counted without BOS; a longest one would be refused in mid-run."""
+    team_of(tmp_path, phi3(SHORT, LONG))
+
+    def config(longest: int, *words: str) -> Config:
+        return parsed(
+            *("algorithm=maporl", "algorithm.param_sharing=per_agent", "+model@partner=tiny_sums"),
+            *(f"algorithm.sampling.{end}_response_tokens=4" for end in ("min", "max")),
+            *("algorithm.guards.min_tokens=null", f"task.max_prompt_tokens={longest}", *words),
+        )
+
+    for group in ("model", "partner"):
+        path, said = f"{group}.path={tmp_path}", rf"context of {group}=\w+ \({SWITCH} tokens, 1 of"
+        with pytest.raises(ConfigError, match=said):
+            build_parts(config(SWITCH - 4, path))
+        build_parts(config(SWITCH - 4 - 1, path))
+    probe = f"evaluation.probes=['{'7' * SWITCH}']"
+    with pytest.raises(ConfigError, match=r"^evaluation\.probes: the .* context of partner=tiny_s"):
+        build_parts(config(4, probe, f"partner.path={tmp_path}"))

@@ -1,28 +1,36 @@
-"""Mixed precision: bfloat16 products, and nothing else in bfloat16."""
+"""Mixed precision: bfloat16 products, nothing else in bfloat16, and exact rotary frequencies."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from cory import inference
 from cory.algorithms import parts
-from cory.config import Config, SamplingConfig
-from cory.models import policy
+from cory.config import Config, SamplingConfig, products_of
 from cory.models.actor_critic import response_states
 from cory.models.precision import (
     attention_for,
     kept_casts,
+    set_float32_products,
     set_products,
     store_as_products,
 )
 from cory.models.sampling.generation import draw_uniforms, generate
+from cory.models.team import Team
+from cory.runtime import build as build_module
+from cory.trainers.sanity_checks import tolerance_of
 from tests.models.test_attention import gpt2, llama
 from tests.support.building import LetterShare, build, steps
+from tests.support.composing import parsed
+from tests.support.llama import save_llama
+from tests.support.refusals import refusal
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 MIXED = "model.compute_precision=bf16"
@@ -128,18 +136,6 @@ def test_attention_is_what_is_fast_unless_chosen(
     assert attention_for(chosen, device, products) == expected
 
 
-@pytest.mark.slow
-def test_a_policy_keeps_its_casts_for_a_whole_roll_out(
-    config_of: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    models, passes = [], []
-    monkeypatch.setattr(policy, "kept_casts", lambda lm: models.append(lm) or kept_casts(lm))
-    trainer = build(config_of(MIXED, "hardware.rollout_batch_size=2"), reward=LetterShare())
-    monkeypatch.setattr(policy, "generate", lambda *args: passes.append(1) or generate(*args))
-    trainer.step(0)
-    assert len(models) == len(passes) == 2  # two agents, whose eight prompts are sampled by twos
-
-
 def layer_types(lm: PreTrainedModel) -> dict[str, torch.dtype]:
     """Of each weight, but those of adapters."""
     return {name: p.dtype for name, p in lm.named_parameters() if ".lora_" not in name}
@@ -183,7 +179,6 @@ def test_stored_as_products_a_frozen_model_gives_the_same_bits(
     ("words", "stored"),
     [
         (["model.sharing=copies"], True),
-        (["model.sharing=adapters", "hardware.zero_stage=2"], True),
         (["model.sharing=adapter_copies"], True),
         (["model.sharing=adapters", "hardware.zero_stage=3"], False),  # which needs one precision
     ],
@@ -207,3 +202,87 @@ def test_iterations_are_the_same_to_the_last_bit_with_what_is_frozen_in_bfloat16
     plain = steps(build(config, reward=LetterShare()), 0, 1)
     assert kept == plain
     assert kept[1]["objective/kl/agent_0"] > 0
+
+
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_a_policy_keeps_the_frequencies_of_its_model(tmp_path: Path, sharing: str) -> None:
+    """Rounded ones are off by whole radians after some hundred tokens."""
+    settings = (f"model.path={save_llama(tmp_path)}", f"model.sharing={sharing}")
+    team = Team(parsed(*settings, "model.precision=bf16").model, torch.device("cpu"))
+    buffers = dict(team.pretrained.named_buffers())
+    loaded = {name: buffer.clone() for name, buffer in buffers.items() if "inv_freq" in name}
+    (model,) = team.new_models(["agent_0"], torch.Generator())
+    assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
+    kept = {name: buffer for name, buffer in model.named_buffers() if "inv_freq" in name}
+    assert loaded and len(kept) == len(loaded)
+    for name, buffer in kept.items():
+        wanted = next(value for key, value in loaded.items() if name.endswith(key.split(".")[-1]))
+        assert buffer.dtype == torch.float32
+        assert torch.equal(buffer, wanted)
+
+
+# TF32: a switch of the whole process, on only where it is asked for and there
+
+TF32 = ("hardware=gpu1", "model.compute_precision=tf32")
+
+
+@pytest.fixture(autouse=True)
+def _switch_as_before() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def tf32_state() -> str:
+    return str(torch.backends.cuda.matmul.fp32_precision)
+
+
+def with_device(monkeypatch: pytest.MonkeyPatch, *capability: int) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+
+
+def test_tf32_is_on_where_asked_for_and_off_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_device(monkeypatch, 8, 0)
+    set_float32_products({"model": "bf16", "reward": "tf32"}, CUDA)
+    assert tf32_state() == "tf32" and torch.backends.cuda.matmul.allow_tf32
+    set_float32_products({"model": "fp32"}, CUDA)  # whatever the environment made torch's default
+    assert tf32_state() == "ieee" and not torch.backends.cuda.matmul.allow_tf32
+    set_float32_products({"model": "tf32"}, CPU)  # where agents of a run on a GPU may debate
+    assert tf32_state() == "ieee"
+
+
+def test_a_device_without_tf32_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_device(monkeypatch, 7, 5)
+    chosen = {"model.compute_precision": "bf16", "partner.compute_precision": "tf32"}
+    message = refusal(lambda: set_float32_products(chosen, CUDA))
+    assert message.startswith("partner.compute_precision=tf32 needs a CUDA device")
+    assert message.endswith("capability 8.0 or more, this one has 7.5; set fp32")
+
+
+def test_a_verifier_takes_tf32_from_the_model() -> None:
+    config = parsed(*TF32, "reward=verifier", "reward.path=here")
+    assert set(products_of(config).values()) == {"tf32"}
+    assert tolerance_of(config.model) == 0.02
+
+
+class Enough(Exception):
+    """What the test wants has happened."""
+
+
+def test_a_run_and_a_debate_set_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before any model is loaded: what a process is asked for, reaches torch."""
+    asked: list[dict[str, str]] = []
+
+    def loaded(*_: object) -> None:
+        raise Enough
+
+    for module in (build_module, inference):
+        monkeypatch.setattr(module, "set_float32_products", lambda chosen, _: asked.append(chosen))
+        monkeypatch.setattr(module, "Team", loaded)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    with pytest.raises(Enough):
+        build_module.build_parts(parsed(*TF32, "reward.compute_precision=tf32"))
+    config = parsed("experiment=maft/maft", "scale=small", *TF32)
+    with pytest.raises(Enough):
+        inference.TrainedTeam(Path("unused"), config, "cuda")
+    assert [{*chosen.values()} for chosen in asked] == [{"tf32"}, {"tf32"}]

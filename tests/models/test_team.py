@@ -1,19 +1,19 @@
-"""The models of a team: which of their weights train, and which models are refused."""
+"""The models of a team: which weights train, how a value head begins, whom its loss trains."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
-from cory.config import Config, ConfigError
+from cory.config import Config
 from cory.functional.masking import pad_turns
-from cory.models import team as team_module
-from cory.models.sampling.supported import require_supported
 from cory.models.team import Team
+from tests.models.test_engine import model_of
+from tests.support.close import assert_close
 
 CONTEXTS = [[5, 9, 40], [7], [11, 12, 13, 14, 15, 16, 17]]
 RESPONSES = [[20, 21], [22, 23, 24, 25], [26]]
@@ -32,38 +32,52 @@ def test_every_weight_of_a_copy_trains_and_none_of_the_reference(
     assert all(p.grad is None and not p.requires_grad for p in team.pretrained.parameters())
 
 
-SIZES = {
-    **{"vocab_size": 320, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1},
-    **{"num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 8},
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "own", "plain"),
-    [
-        ("granite", {"logits_scaling": 8.0}, {"logits_scaling": 1.0}),
-        ("gemma2", {"final_logit_softcapping": 1e-4}, {"final_logit_softcapping": None}),
-    ],
-)
-def test_a_model_that_changes_its_logits_after_the_head_is_refused(
-    kind: str, own: dict[str, Any], plain: dict[str, Any]
+def test_uniform_weights_lie_within_one_over_the_root_of_the_width(
+    config_of: Callable[..., Config],
 ) -> None:
-    def built(settings: dict[str, Any]) -> PreTrainedModel:
-        torch.manual_seed(0)
-        return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **SIZES, **settings))
-
-    require_supported(built(plain).eval(), "model.path=x")
-    with pytest.raises(
-        ConfigError, match=r"^model\.path=x: this model changes what its output head"
-    ):
-        require_supported(built(own).eval(), "model.path=x")
+    head = model_of(config_of()).head
+    bound = head.in_features**-0.5
+    weights = head.weight.detach()
+    assert bool((weights.abs() <= bound).all())
+    assert float(weights.max()) > 0.8 * bound and float(weights.min()) < -0.8 * bound
+    assert 0.4 * bound < float(weights.abs().mean()) < 0.6 * bound
+    assert float(head.bias.detach()) == 0
 
 
-def test_a_teams_model_is_looked_at(
-    config_of: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(
+    config_of: Callable[..., Config],
 ) -> None:
-    seen: list[str] = []
-    monkeypatch.setattr(team_module, "require_supported", lambda lm, key: seen.append(key))
-    config = config_of()
-    Team(config.model, torch.device("cpu"))
-    assert seen == [f"model.path={config.model.path}"]
+    model = model_of(config_of("model.value_init=zero"))
+    _, values = model(*INPUTS)
+    assert not model.head.weight.any() and not values.any()
+    values.sum().backward()
+    assert bool(model.head.weight.grad.any())  # so that it can learn
+
+
+def test_dropout_acts_on_what_the_head_reads_while_updating(
+    config_of: Callable[..., Config],
+) -> None:
+    dropping: Any = SimpleNamespace(model=config_of().model.replace(value_dropout=0.25))
+    head = model_of(dropping).head.eval()
+    with torch.no_grad():
+        head.weight.fill_(1.0)
+        ones = torch.ones(400, head.in_features)
+        assert_close(head(ones), torch.full((400,), float(head.in_features)))
+        kept = head.train()(ones) * 0.75  # each of the features is 0, or divided by 0.75
+    assert_close(kept, kept.round())
+    assert 0.7 < float(kept.mean()) / head.in_features < 0.8 and len(kept.unique()) > 1
+
+
+@pytest.mark.parametrize("detached", [False, True])
+def test_whether_the_model_gets_the_gradient_of_values(
+    config_of: Callable[..., Config], detached: bool
+) -> None:
+    model = model_of(config_of(f"model.value_detached={detached}"))
+    logprobs, values = model(*INPUTS)
+    (logprobs.sum() + values.square().sum()).backward()
+    whole = {name: p.grad.clone() for name, p in model.lm.named_parameters()}
+    model.zero_grad()
+    model(*INPUTS)[0].sum().backward()
+    for name, parameter in model.lm.named_parameters():
+        alone = torch.allclose(parameter.grad, whole[name], rtol=1e-4, atol=1e-6)
+        assert alone == detached or not whole[name].any(), name

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from cory.config import Config, ConfigError
-from cory.episode import Episode
+from cory.config import ConfigError
+from cory.models import policy
 from cory.models.loading import load_tokenizer
+from cory.models.sampling.generation import Response
+from cory.models.team import Team
 from cory.models.tokenization import Codec, Texts
-from tests.support.building import build
-from tests.support.llama import llama_tokenizer, random_llama
+from tests.support.composing import parsed
+from tests.support.llama import llama_tokenizer
 
 TEXT = "I know the word! It is film"
 CHATML = (
@@ -39,18 +41,6 @@ def like_llama() -> PreTrainedTokenizerFast:
     bpe.train_from_iterator([TEXT, "Response: word the good movie reply"] * 3, trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=bpe, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
-    )
-
-
-def of_words(*words: str) -> PreTrainedTokenizerFast:
-    """SentencePiece's marks and a token per word, so that every response begins with a space."""
-    vocabulary = ["<unk>", "<s>", "</s>", *(f"▁{word}" for word in words)]
-    numbered = {token: number for number, token in enumerate(vocabulary)}
-    whole = Tokenizer(models.WordLevel(numbered, unk_token="<unk>"))
-    whole.pre_tokenizer = pre_tokenizers.Metaspace()
-    whole.decoder = decoders.Metaspace()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=whole, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
     )
 
 
@@ -91,13 +81,6 @@ def test_a_tokenizer_that_merges_across_is_refused() -> None:
 
     with pytest.raises(ConfigError, match="model=made up: its tokenizer reads a context and a"):
         Codec(Texts(Merging(), "model=made up"), 10)
-
-
-def test_what_fits() -> None:
-    tokenizer = tiny()
-    tokens = len(tokenizer("the movie was good")["input_ids"])
-    assert Codec(Texts(tokenizer, "model"), tokens).fits("the movie was good")
-    assert not Codec(Texts(tokenizer, "model"), tokens - 1).fits("the movie was good")
 
 
 @pytest.mark.parametrize("make", [tiny, like_llama, llama_tokenizer])
@@ -150,26 +133,15 @@ def test_bytes_of_a_character_do_not_spoil_the_context() -> None:
         assert Texts(tokenizer, "model").response(context, ids) == tokenizer.decode(ids)
 
 
-@pytest.mark.slow
-def test_judges_and_observers_read_the_space(
-    config_of: Callable[..., Config], tmp_path: Path
+def test_what_a_policy_said_is_what_its_tokens_add(
+    llama: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tokenizer = of_words("the", "movie", "was", "a", "good", "film", "and", "it", "is", "bad")
-    tokenizer.save_pretrained(tmp_path)
-    random_llama(len(tokenizer)).save_pretrained(tmp_path)
-
-    class Judge:
-        def score(self, episodes: list[Episode]) -> None:
-            for episode in episodes:
-                first, second = episode.turns
-                texts.extend(episode.prompt.text + turn.response for turn in episode.turns)
-                texts.append(second.context.partition(":")[0])
-                first.score = second.score = 0.0
-
-    texts: list[str] = []
-    words = ["algorithm.prompts_per_iteration=2", "algorithm.minibatch_size=2"]
-    words += ["algorithm=cory", "task.answer_template='{query}{response}'"]
-    build(config_of(f"model.path={tmp_path}", *words), Judge()).step(0)
-    known = tokenizer.get_vocab()
-    assert len(texts) == 6
-    assert all(f"▁{word}" in known for text in texts for word in text.split())
+    """Judges and observers read the space before the first word, which decoding leaves out."""
+    team = Team(parsed(f"model.path={llama}").model, torch.device("cpu"))
+    (model,) = team.new_models(["agent_0"], torch.Generator())
+    before, whole = team.texts.ids(["the film is", "the film is good"])
+    good = whole[len(before) :]
+    monkeypatch.setattr(policy, "generate", lambda *_: [Response(good, [0.0] * len(good))])
+    speaker = policy.Policy(team, model, None, parsed().hardware)
+    spoken = speaker.turns("solo", 0, ["the film is"], 9, None, torch.Generator())
+    assert [turn.response for turn, _ in spoken] == [" good"]

@@ -8,11 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import computed
 import pandas as pd
 import pytest
 import yaml
 
-from cory.report import archive, computed
+from cory.report import archive
 from cory.report.cells import Numbers
 from cory.report.drawing import draw_curves
 from cory.report.pages import markdown_of, write_page

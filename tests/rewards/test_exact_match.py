@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,6 +11,8 @@ from cory.config import ExactMatchConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.rewards.exact_match import ExactMatch
 from cory.rewards.guards import boxed, repeats
+from cory.tasks import Form
+from cory.tasks.judged import judge_rest
 
 
 class LastDigit:
@@ -57,3 +59,16 @@ def test_runs_of_tokens_are_counted_in_a_row(
 
 def test_a_boxed_answer_is_seen() -> None:
     assert boxed(r"so it is \boxed{7}.") and not boxed("so it is boxed 7")
+
+
+def turn(response: str, **more: Any) -> Turn:
+    return Turn("a", "debater_0", 0, "", response, [1], [1] if response else [], **more)
+
+
+def test_what_a_reward_has_not_judged_the_task_judges() -> None:
+    told = [turn("7"), turn("8"), turn("7", right=False), turn("")]
+    open_end = [turn("7")]
+    known = Episode(Prompt("p", "?", answer="7"), told)
+    judge_rest(cast(Form, LastDigit()), [known, Episode(Prompt("q", "?"), open_end)])
+    assert [one.right for one in told] == [True, False, False, None]
+    assert open_end[0].right is None

@@ -142,36 +142,26 @@ def test_a_run_logs_each_part(
     assert found["eval/reward/tone/agent_1"] == pytest.approx(sum(scored) / len(scored))
 
 
+TONE = "+reward@reward.parts.tone=classifier reward.parts.tone.path=x"
+
+
 @pytest.mark.parametrize(
     ("words", "rule"),
     [
         ("", "reward.parts: must not be empty"),
         ("+reward@reward.parts.tone=classifier", "reward.parts.tone.path: no value given"),
         ("+reward@reward.parts.all=sum", "reward.parts.all.name=sum: must be one of cla"),
-        ("+reward@reward.parts.right=exact_match",
-         "reward.parts.right=exact_match: needs a task with answers"),
         ("+reward@reward.parts.own=python reward.parts.own.function=score",
          "reward.parts.own.function=score: must be <file>.py:<function>"),
+        (f"{TONE} +reward.weights.tone=high", "reward.weights.tone=high: must be a number"),
+        (f"{TONE} +reward.weights.ton=1",
+         "reward.weights: must be of parts: ton is none; there are tone"),
+        (f"{TONE} reward.parts.tone.precision=fp16",
+         "reward.parts.tone.precision=fp16: needs hardware.dev"),
     ],
 )  # fmt: skip
 def test_parts_that_cannot_be_are_refused(words: str, rule: str) -> None:
     assert refusal(lambda: parsed("reward=sum", *words.split())).startswith(rule)
-
-
-@pytest.mark.parametrize(
-    ("word", "rule"),
-    [
-        ("+reward.weights.tone=high", "reward.weights.tone=high: must be a number"),
-        ("+reward.weights.ton=1", "reward.weights: must be of parts: ton is none; there are tone"),
-        (
-            "reward.parts.tone.precision=fp16",
-            "reward.parts.tone.precision=fp16: needs hardware.dev",
-        ),
-    ],
-)
-def test_settings_of_a_part_that_cannot_be_are_refused(word: str, rule: str) -> None:
-    part = ("+reward@reward.parts.tone=classifier", "reward.parts.tone.path=x")
-    assert refusal(lambda: parsed("reward=sum", *part, word)).startswith(rule)
 
 
 def test_parts_are_composed_with_their_own_settings() -> None:

@@ -3,9 +3,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 from cory.algorithms.cory import build_cory
 from cory.algorithms.ppo import build_ppo
@@ -71,26 +69,20 @@ def test_pioneer_observer(agents: str, transfer: bool, shown: list[Any]) -> None
         assert [t.response for t in episode.turns] == [f" {agent}{n}" for agent in agents]
 
 
-def arranged(*overrides: str) -> tuple[Any, SimpleNamespace, list[Any]]:
-    """The trainer that an algorithm's builder arranges, its parts, and the agents; no models."""
+def arranged(*overrides: str) -> tuple[Any, list[Any]]:
+    """The trainer that an algorithm's builder arranges, and the agents; no models."""
     config = parsed(*overrides).algorithm
     agents: list[Any] = []
 
-    def new_agent(name: str) -> Any:
-        agent = SimpleNamespace(name=name, resets=[])
-        agent.engine = SimpleNamespace(reset_optimizer=lambda: agent.resets.append("optimiser"))
-        agent.start_statistics = lambda: agent.resets.append("statistics")
-        agents.append(agent)
-        return agent
-
     def new_ppo_policies(names: list[str]) -> dict[str, Any]:
-        return {name: new_agent(name) for name in names}
+        agents.extend(SimpleNamespace(name=name) for name in names)
+        return {agent.name: agent for agent in agents}
 
     parts = SimpleNamespace(plan=None, reward=None, streams=Streams(0), carried={})
     parts.task = SimpleNamespace(observer_context=quote)
     parts.new_ppo_policies = new_ppo_policies
     build: Any = build_ppo if config.name == "ppo" else build_cory
-    return build(config, parts), parts, agents
+    return build(config, parts), agents
 
 
 def pioneers(trainer: Any, iterations: int) -> list[int]:
@@ -130,34 +122,12 @@ def test_who_is_pioneer_when(overrides: list[str], expected: list[int]) -> None:
     ],
 )
 def test_what_a_builder_arranges(overrides: list[str], credit: Any, last_context: str) -> None:
-    trainer, _, agents = arranged(*overrides)
+    trainer, agents = arranged(*overrides)
     assert trainer.assign_credit is credit
     script = Script()
     trainer.interact(PROMPTS, script)
     assert [agent for agent, *_ in script.shown] == [agent.name for agent in agents]
     assert script.shown[-1][3][0] == last_context
-
-
-@pytest.mark.parametrize("official", [False, True])
-def test_only_the_official_exchange_resets_what_an_agent_has_learned(official: bool) -> None:
-    trainer, parts, agents = arranged(f"algorithm.official_swap={str(official).lower()}")
-    fresh = Streams(0)
-    first = {name: draw(fresh, name) for name in ("length", "sampling", "shuffle", "data", "init")}
-    for name in first:
-        draw(parts.streams, name)
-    for iteration in range(5):
-        assert not any(agent.resets for agent in agents)
-        trainer.after_step(iteration)
-    assert all(agent.resets == ["optimiser", "statistics"] * official for agent in agents)
-    restarted = [name for name in first if draw(parts.streams, name) == first[name]]
-    assert restarted == ["length", "sampling", "shuffle"] * official
-
-
-def draw(streams: Streams, name: str) -> float:
-    stream = getattr(streams, name)
-    if isinstance(stream, np.random.Generator):
-        return float(stream.random())
-    return float(torch.rand((), generator=stream))
 
 
 QUERY = "Another fun, witty, frothy"

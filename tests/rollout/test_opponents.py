@@ -11,10 +11,10 @@ import torch
 
 from cory.config import Config
 from cory.config.offline import START
-from cory.evaluation.responses import EvalRequest
 from cory.models.visitor import Visitor
 from cory.runs.export import export
 from cory.trainers.offline import OfflineTrainer
+from tests.support.building import measure
 from tests.support.playing import SPAG, build_games, game_config
 from tests.support.refusals import refusal
 
@@ -50,13 +50,6 @@ def two_runs(trainer_of: Build, tmp_path: Path) -> list[str]:
     return words
 
 
-def evaluated(trainer: OfflineTrainer, config: Config, run: Path) -> dict[str, float]:
-    run.mkdir(exist_ok=True)
-    request = EvalRequest(config.evaluation, config.seed, 0, final=True)
-    found = trainer.evaluate(request, lambda done, rows: None)
-    return found
-
-
 @pytest.mark.slow
 def test_one_visitor_at_a_time_is_in_memory(
     trainer_of: Build, two_runs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -74,7 +67,7 @@ def test_one_visitor_at_a_time_is_in_memory(
 
     monkeypatch.setattr(Visitor, "arrive", counted)
     assert all(one._policy is None for one in visitors)
-    found = evaluated(trainer, config, tmp_path / "run")
+    found = measure(trainer, config, tmp_path)[0]
     assert {"eval/win_rate/im", "eval/win_rate/spag_1"} <= found.keys()
     assert {tuple(names) for names in there} == {("im",), ("spag_1",)}
     assert all(one._policy is None for one in visitors)
@@ -117,7 +110,7 @@ def test_the_reference_is_kept_where_it_plays(
     assert devices == ({"cpu"} if kept else {"meta"})
     assert team.context_length == 64 and team.stops
     trainer.step(0)
-    found = evaluated(trainer, config, tmp_path / "run")
+    found = measure(trainer, config, tmp_path)[0]
     assert ("eval/win_rate/start" in found) == kept
     if not kept:
         with pytest.raises(ValueError, match="reference was not kept"):

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cory.config import ConfigError, ExactMatchConfig
-from cory.episode import Episode, Prompt, Turn
-from cory.rewards.exact_match import ExactMatch
+from cory.config import ConfigError
+from cory.episode import Prompt
 from cory.tasks.anli import AnliTask
 from tests.support.composing import parsed
+from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -71,11 +71,8 @@ def test_a_response_is_right_when_it_names_the_label(folder: Path, tokenizer: An
     anli = task(folder, tokenizer)
     assert anli.read(r"So it is. \boxed{Entailment}") == "entailment"
     assert anli.read("I do not know.") is None
-    prompt = anli.held_out(2, "test")[1]
     said = [r"\boxed{entailment}", "Neutral, not an entailment", r"\boxed{?}", "It is entailed."]
-    turns = [Turn("a", "solo", 0, "", text, [1], [2]) for text in said]
-    ExactMatch(ExactMatchConfig(name="exact_match"), anli, None).score([Episode(prompt, turns)])
-    assert [turn.score for turn in turns] == [1.0, 0.0, 0.0, 1.0]
+    assert [anli.is_right(text, "entailment") for text in said] == [True, False, False, True]
 
 
 def test_a_pair_from_elsewhere(folder: Path, tokenizer: Any) -> None:
@@ -92,15 +89,11 @@ def test_a_pair_from_elsewhere(folder: Path, tokenizer: Any) -> None:
     [
         ("", {"label": [1]}, "row train-20: 'label' must be 0, 1, 2 or one of entailment"),
         ("", {"label": None}, "row train-20: 'label' must be 0, 1, 2 or one of"),
-        ("", {"premise": " "}, "task.path={tmp}: row train-20 has no text in 'premise'"),
-        ("task.source=hub task.path=nobody/nothing", {}, "work offline set task.source=path with"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_refused(
     overrides: str, change: dict[str, Any], said: str, folder: Path, tokenizer: Any
 ) -> None:
     write_rows(folder / "train_r3.jsonl", [*TRAIN, {**TRAIN[0], **change}])
-    with pytest.raises(ConfigError) as refusal:
-        task(folder, tokenizer, *overrides.split())
-    message = str(refusal.value)
-    assert "\n" not in message and said.replace("{tmp}", str(folder)) in message
+    message = refusal(lambda: task(folder, tokenizer, *overrides.split()))
+    assert said.replace("{tmp}", str(folder)) in message

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cory.config import ConfigError
-from cory.episode import Prompt, Turn
-from cory.rollout.interactions import Roles, pioneer_observer
+from cory.episode import Prompt
 from cory.tasks.questions import QuestionsTask
 from tests.support.composing import parsed
+from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
 
 # Ma et al., App. A.2, as printed
@@ -61,22 +60,6 @@ def test_prompts_are_the_printed_ones(folder: Path, tokenizer: Any) -> None:
     )
 
 
-def test_nobody_sees_the_answer(folder: Path, tokenizer: Any) -> None:
-    gsm8k = task(folder, tokenizer)
-    seen: list[str] = []
-
-    def speak(agent: str, role: str, place: int, contexts: list[str]) -> list[Turn]:
-        seen.extend(contexts)
-        return [Turn(agent, role, place, text, "I do not know.", [1], [2]) for text in contexts]
-
-    prompts = gsm8k.sample(20)
-    pioneer_observer(prompts, speak, Roles(["a", "b"]), gsm8k.observer_context)
-    assert len(seen) == 40
-    for prompt, context in zip(prompts * 2, seen, strict=True):
-        assert prompt.answer is not None
-        assert prompt.answer not in context and prompt.answer.replace(",", "") not in context
-
-
 def test_a_chat_model_is_asked_for_a_box(folder: Path, tokenizer: Any) -> None:
     chat = task(folder, tokenizer, "task=gsm8k_chat")
     prompt = chat.held_out(1, "test")[0]
@@ -114,34 +97,21 @@ def test_the_setting_says_what_another_question_counts_for(
 @pytest.mark.parametrize(
     ("overrides", "rows", "said"),
     [
-        ("task.source=hub task.path=nobody/nothing", TRAIN, "nobody/nothing: the hub|offline"),
         ("task.path={tmp}/train.jsonl", TRAIN, "task.test_split=test: |is one file, which is the"),
-        ("task.path={tmp}/train.jsonl task.test_split=train", TRAIN, "every training prompt"),
         ("task.max_prompt_tokens=9", TRAIN, "max_prompt_tokens=9: all 30 training prompts are"),
         ("", [*TRAIN, {"question": "Why?", "answer": "#### so"}], "row train-30|got 'so'"),
         ("", [*TRAIN, {"question": "Why?"}], "row train-30 has no text in 'answer'"),
-        ("", [{"question": " ", "answer": "#### 1"}], "row train-0 has no text in 'question'"),
     ],
 )  # fmt: skip
 def test_data_that_cannot_be_used_are_refused(
     overrides: str, rows: list[dict[str, Any]], said: str, folder: Path, tokenizer: Any
 ) -> None:
     write_rows(folder / "train.jsonl", rows)
-    with pytest.raises(ConfigError) as refusal:
-        task(folder, tokenizer, *overrides.format(tmp=folder).split())
-    message = str(refusal.value)
-    assert "\n" not in message
+    message = refusal(lambda: task(folder, tokenizer, *overrides.format(tmp=folder).split()))
     for part in said.format(tmp=folder).split("|"):
         assert part in message, message
 
 
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("task.prompt_template='{question}{question}'", "must contain {question} once"),
-    ],
-)
-def test_a_setting_outside_its_range_is_refused(override: str, said: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
-        parsed("task=gsm8k", override)
-    assert said in str(refusal.value) and "\n" not in str(refusal.value)
+def test_a_question_stands_once_in_a_prompt() -> None:
+    twice = "task.prompt_template='{question}{question}'"
+    assert "must contain {question} once" in refusal(lambda: parsed("task=gsm8k", twice))

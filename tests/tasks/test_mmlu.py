@@ -13,6 +13,7 @@ from cory.config import ConfigError, MmluConfig
 from cory.episode import Prompt
 from cory.tasks.mmlu import MmluTask
 from tests.support.composing import parsed
+from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
 
 ROWS = [
@@ -69,7 +70,6 @@ def test_questions_are_asked_with_their_options(task: Callable[..., MmluTask]) -
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"question": " "}, "task.path={tmp}: row train-12 has no text in 'question'"),
         ({"choices": ["1", "2", "3"]}, "row train-12: 'choices' must be a list of four texts"),
         ({"choices": ["1", "2", "3", " "]}, "row train-12: 'choices' must be a list of four texts"),
         ({"answer": 4}, "row train-12: 'answer' must be 0 to 3 or A to D, got 4"),
@@ -80,7 +80,4 @@ def test_rows_that_cannot_be_used_are_refused(
     change: dict[str, Any], said: str, tmp_path: Path, task: Callable[..., MmluTask]
 ) -> None:
     write_rows(tmp_path / "test.jsonl", [*ROWS, {**ROWS[0], "question": "Why?", **change}])
-    with pytest.raises(ConfigError) as refusal:
-        task()
-    message = str(refusal.value)
-    assert "\n" not in message and said.replace("{tmp}", str(tmp_path)) in message
+    assert said.replace("{tmp}", str(tmp_path)) in refusal(lambda: task())

@@ -7,11 +7,10 @@ from array import array
 from collections.abc import Callable
 from pathlib import Path
 
-import deepspeed
 import pytest
 import torch
 
-from cory.config import Config, ConfigError
+from cory.config import Config
 from cory.functional.offline import self_play_loss
 from cory.trainers.offline import INSTRUCTION, OfflineExample, OfflineTrainer
 from cory.trainers.sanity_checks import FirstUpdateError
@@ -221,17 +220,6 @@ def test_instructions_stand_beside_games(imitation: Settings, tmp_path: Path) ->
     assert only["offline/loss/agent_0"] == pytest.approx(only["offline/nll_sft/agent_0"], rel=1e-5)
 
 
-def test_instructions_that_are_longer_than_the_context_are_refused_at_the_start(
-    imitation: Settings,
-) -> None:
-    """Else one of them would end the run, or be learnt beyond what the model reads at once."""
-    longer = "algorithm.instructions.max_tokens=65"
-    said = r"^algorithm\.instructions\.max_tokens=65 exceeds the context of model=tiny \(64 tokens"
-    with pytest.raises(ConfigError, match=said):
-        build_games(imitation(longer, "algorithm.instructions.per_iteration=1"))
-    build_games(imitation(longer))  # which learns from none
-
-
 def test_neither_padding_nor_microbatches_change_anything(imitation: Settings) -> None:
     changes = [
         "algorithm.iterations=1",
@@ -283,19 +271,6 @@ def test_a_training_pass_that_disagrees_is_found(self_play: Settings) -> None:
         trainer.step(0)
 
 
-def test_the_learning_rate_follows_its_schedule(imitation: Settings) -> None:
-    words = ("algorithm.schedule=cosine", "algorithm.warmup=0.5", "algorithm.minibatch_size=8")
-    trainer = build_games(imitation(*words))
-    rates: list[float] = []
-    trainer.policy.engine.set_learning_rate = rates.append  # type: ignore[method-assign]
-    for iteration in range(2):
-        metrics = trainer.step(iteration)
-        assert metrics["offline/learning_rate/agent_0"] == 3e-3  # as here nothing sets it
-    # one minibatch each, in the middle of its half: 0.25 and 0.75 of the set
-    half = 0.5 * (1 + math.cos(math.pi / 2))
-    assert rates == pytest.approx([3e-3 * 0.5, 3e-3 * half])
-
-
 def test_the_loss_is_the_one_of_the_settings(self_play: Settings) -> None:
     trainer = build_games(
         self_play(
@@ -309,40 +284,3 @@ def test_the_loss_is_the_one_of_the_settings(self_play: Settings) -> None:
     share = torch.tensor([0.25])
     expected = self_play_loss(own, old, worth, 0.7, "weighted", 0.1, True, share)
     assert trainer.loss(own, old, worth, share).per_utterance == expected.per_utterance
-
-
-def test_zero_3_gathers_its_weights_once_for_a_batch_of_games(
-    self_play: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Six games in batches of four; once more for the fingerprint, and for the references."""
-    gathered: list[int] = []
-    gather = deepspeed.zero.GatheredParameters
-
-    def counted(parameters: list[torch.nn.Parameter], **options: object) -> object:
-        gathered.append(len(parameters))
-        return gather(parameters, **options)
-
-    config = self_play(
-        "algorithm.threshold=-0.5",
-        "algorithm.prompts_per_iteration=6",
-        "algorithm.game_batch=4",
-        "hardware.zero_stage=3",
-    )
-    trainer = build_games(config)
-    monkeypatch.setattr(deepspeed.zero, "GatheredParameters", counted)
-    trainer._begin_set(0)
-    assert len(gathered) == 3
-    trainer._annotate()
-    assert len(gathered) == 4
-
-
-def test_weights_that_are_gathered_to_be_read_are_not_changed(self_play: Settings) -> None:
-    engine = build_games(self_play()).policy.engine
-    engine.partitioned = False
-    with engine.whole(), engine.whole():
-        pass
-    engine._is_whole = True
-    with pytest.raises(ValueError, match="gathered to be read"):
-        engine.set_weights({})
-    with pytest.raises(ValueError, match="gathered to be read"):
-        engine.set_exact_weights(engine.exact_weights())

@@ -1,4 +1,4 @@
-"""A run stops when its first update moves nothing, or moves what it must not."""
+"""A run stops when its first update moves nothing, or moves what it must not; none is random."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import MixtralConfig, MixtralForCausalLM
 
 from cory.config import Config
+from cory.models import fingerprint
 from cory.models.engine import Engine
+from cory.models.fingerprint import byte_sum
 from cory.models.ppo_policy import PPOPolicy
 from cory.trainers import sanity_checks
 from cory.trainers.sanity_checks import (
@@ -20,6 +23,7 @@ from cory.trainers.sanity_checks import (
     typical_worst,
 )
 from tests.support.building import LetterShare, build
+from tests.support.fixtures import LONGEST, make_tokenizer, save
 
 ConfigOf = Callable[..., Config]
 
@@ -120,3 +124,52 @@ def test_a_healthy_first_update_passes(
     assert stood and not any(stood)
     trainer.step(1)
     assert checked == ["agent_0", "agent_1"]  # at the first update, and never again
+
+
+@pytest.fixture(scope="module")
+def noisy_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A mixture of experts whose router is noisy in training mode."""
+    tokenizer = make_tokenizer()
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": LONGEST}
+    torch.manual_seed(0)
+    model = MixtralForCausalLM(
+        MixtralConfig(
+            vocab_size=len(tokenizer),
+            **sizes,
+            **heads,
+            num_local_experts=4,
+            router_jitter_noise=0.9,
+            attention_dropout=0.5,
+            initializer_range=0.2,
+            eos_token_id=tokenizer.eos_token_id,
+        )
+    )
+    return save(model, tokenizer, str(tmp_path_factory.mktemp("noisy_model")))
+
+
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_the_ratio_of_the_first_step_is_one(
+    config_of: ConfigOf, noisy_model: str, sharing: str, checkpointing: bool
+) -> None:
+    config = config_of(
+        "algorithm=grpo",
+        "algorithm.epochs=1",
+        "algorithm.kl_coef=0",
+        f"model.path={noisy_model}",
+        f"model.sharing={sharing}",
+        "model.adapter.dropout=0.5",
+        f"hardware.gradient_checkpointing={checkpointing}".lower(),
+    )
+    metrics = build(config, LetterShare()).step(0)
+    assert metrics["ppo/policy/ratio/agent_0"] == pytest.approx(1, abs=1e-6)
+    assert metrics["ppo/policy/approxkl/agent_0"] < 1e-12
+    assert metrics["ppo/gradient_norm/agent_0"] > 0
+
+
+def test_a_fingerprint_is_the_sum_of_all_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fingerprint, "SUMMED_AT_ONCE", 3)  # several pieces, the last one short
+    numbers = torch.tensor([[1, 2], [256, -1]], dtype=torch.int16)
+    assert byte_sum(numbers) == 1 + 2 + 1 + 255 + 255
+    assert byte_sum(numbers.T) == byte_sum(numbers)  # not contiguous

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 import torch
 
 from cory.config import Config
 from cory.episode import Turn
-from cory.models.ppo_policy import PPOPolicy
-from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
 
@@ -30,25 +27,14 @@ def turns(agent: str) -> list[Turn]:
     ]
 
 
-@pytest.fixture
-def trainer(config_of: Callable[..., Config]) -> PPOTrainer:
+def test_statistics_are_those_of_each_turn_alone(config_of: Callable[..., Config]) -> None:
+    """Scored, and in training; `algorithm.policy_temperature` divides all logits."""
     words = ["algorithm=ppo", "hardware.rollout_batch_size=3", "algorithm.kl_estimator=full"]
     words += ["algorithm.sampling.temperature=0.7", "algorithm.policy_temperature=0.7"]
-    return build(config_of(*words), LetterShare())
-
-
-@pytest.fixture
-def agent(trainer: PPOTrainer) -> PPOPolicy:
-    """A policy that is no longer its reference."""
-    agent = trainer.agents["agent_0"]
-    with torch.no_grad():
+    agent = build(config_of(*words), LetterShare()).agents["agent_0"]
+    with torch.no_grad():  # a policy that is no longer its reference
         for parameter in agent.model.trainable().values():
             parameter.add_(0.05 * torch.randn_like(parameter))
-    return agent
-
-
-def test_statistics_are_those_of_each_turn_alone(agent: PPOPolicy) -> None:
-    """Scored, and in training; `algorithm.policy_temperature` divides all logits."""
     batch = agent.annotate(turns("agent_0"))
     trained, _ = agent.engine(batch.input_ids, batch.attention_mask, batch.response_mask)
     for row, turn in enumerate(turns("agent_0")):
@@ -75,18 +61,3 @@ def test_statistics_are_those_of_each_turn_alone(agent: PPOPolicy) -> None:
             (batch.values, values),
         ):
             assert_close(found[row, :length], expected, 1e-4)
-
-
-def test_rows_of_similar_length_are_annotated_together(agent: PPOPolicy) -> None:
-    """Passes of three rows: 7 padded positions, where the order of the turns has 16.
-
-    The last token of a row goes into no pass.
-    """
-    sizes: list[tuple[int, ...]] = []
-    note = lambda module, args, kwargs: sizes.append(tuple(kwargs["input_ids"].shape))  # noqa: E731
-    agent.model.lm.base_model.register_forward_pre_hook(note, with_kwargs=True)
-    agent.annotate(turns("agent_0"))
-    assert [rows for rows, _ in sizes] == [3, 3, 2]
-    positions = sum(rows * columns for rows, columns in sizes)
-    lengths = [c + max(r, 1) - 1 for c, r in zip(CONTEXTS, RESPONSES, strict=True)]
-    assert positions - sum(lengths) == 7

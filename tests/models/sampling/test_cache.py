@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 from torch import Tensor
 from transformers import (
     DynamicCache,
-    GPT2Config,
-    GPT2LMHeadModel,
-    PreTrainedModel,
 )
 
-from cory.models.precision import set_products
-from cory.models.sampling import generation, prefill, working_rows
-from cory.models.sampling.cache import PreallocatedLayer, cache_for
-from tests.models.sampling.test_generation import PLAIN
+from cory.models.sampling.cache import PreallocatedLayer
 
 
 def states(rows: int, tokens: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -48,38 +40,20 @@ def test_it_is_the_librarys_without_copies(across: bool) -> None:
     assert ours.keys.shape == (2, 3, 8, 4) and (ours.keys.stride(2) == 1) == across
 
 
-@pytest.mark.parametrize(
-    ("attention", "products", "across"),
-    [("eager", torch.bfloat16, True), ("eager", torch.float32, False),
-     ("sdpa", torch.bfloat16, False)],
-)  # fmt: skip
-def test_keys_lie_across_for_eager_attention_in_bfloat16_and_tokens_are_the_same(
-    attention: str, products: torch.dtype, across: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    torch.manual_seed(0)
-    sizes = {"vocab_size": 50, "n_positions": 64, "n_embd": 64, "n_layer": 2, "n_head": 2}
-    lm = GPT2LMHeadModel(GPT2Config(**sizes, attn_implementation=attention)).eval()
-    set_products(lm, products)
-    caches: list[DynamicCache] = []
-
-    def noted(model: PreTrainedModel, room: int) -> DynamicCache:
-        caches.append(cache_for(model, room))
-        return caches[-1]
-
-    monkeypatch.setattr(working_rows, "cache_for", noted)
-    monkeypatch.setattr(prefill, "SHARED_AT_LEAST", 10**6)  # the library's shares no beginnings
-    uniforms = torch.rand(4, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    contexts = [[*range(17), 30], [*range(17), 4, 5, 6], [*range(18)], [*range(17), 9, 8]]
-    said = partial(generation.generate, lm, contexts, 20, PLAIN, uniforms, 0, frozenset({7, 13}))
-    found = said()
-    assert {layer.keys.stride(2) == 1 for layer in caches[0].layers} == {across}
-    monkeypatch.setattr(
-        working_rows, "cache_for", lambda model, room: DynamicCache(config=model.config)
-    )
-    assert said() == found
-
-
-def test_more_tokens_than_there_is_room_for_are_refused() -> None:
-    layer = PreallocatedLayer(2)
-    with pytest.raises(RuntimeError):
-        layer.update(*states(1, 3, 0))
+def test_what_lies_in_unwritten_memory_does_not_matter() -> None:
+    keys, values = torch.randn(2, 3, 4, 5), torch.randn(2, 3, 4, 5)
+    layer = PreallocatedLayer(7)
+    layer.update(keys[:, :, :3], values[:, :, :3])
+    for memory in layer._memory:
+        memory[:, :, 3:] = torch.nan
+    place = torch.tensor([3])
+    layer.fix(place)
+    assert layer.get_seq_length() == 3 and layer.get_mask_sizes(1) == (7, 0)
+    found = layer.update(keys[:, :, 3:], values[:, :, 3:])
+    for one, whole in zip(found, (keys, values), strict=True):
+        assert one.shape == (2, 3, 7, 5)
+        assert torch.equal(one[:, :, :4], whole) and not one[:, :, 4:].any()
+    place += 1
+    assert layer.get_seq_length() == 4
+    layer.batch_select_indices(torch.tensor([1, 1]))
+    assert torch.equal(layer.keys[:, :, :4], keys[[1, 1]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from transformers import (
     PreTrainedModel,
 )
 
-from cory.config import SamplingConfig
-from cory.models.sampling import generation
+from cory.config import Config, SamplingConfig
+from cory.models.sampling import generation, working_rows
 from cory.models.sampling.generation import (
     Places,
     Response,
@@ -22,6 +23,7 @@ from cory.models.sampling.generation import (
     warp,
 )
 from cory.models.sampling.prefill import cache_argument
+from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
 
 PLAIN = SamplingConfig(
@@ -206,3 +208,29 @@ def test_what_was_said_before_is_penalised_too(model: PreTrainedModel) -> None:
             logits[seen] = logits[seen] * penalty if logits[seen] < 0 else logits[seen] / penalty
         assert_close(logprob, logits.log_softmax(-1)[token].item())
         ids.append(token)
+
+
+# passes of one token, plain and recorded; no graph is recorded on a CPU
+
+
+@pytest.mark.slow
+def test_settings_reach_the_passes(
+    config_of: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight responses of each agent, three at once; turns are scored two at once."""
+    words = ["hardware.rollout_batch_size=2", "hardware.generation_batch_size=3"]
+    words.append("hardware.cuda_graphs=true")
+    trainer = build(config_of("algorithm=cory", *words), reward=LetterShare())
+    used: set[tuple[str, int]] = set()
+    for kind in (working_rows.PlainPass, working_rows.RecordedPass):
+
+        def start(
+            self: object, *given: Any, kind: type = kind, own: Callable[..., None] = kind.__init__
+        ) -> None:
+            used.add((kind.__name__, len(given[1])))  # model, mask and cache
+            own(self, *given)
+
+        monkeypatch.setattr(kind, "__init__", start)
+    trainer.step(0)
+    assert {name for name, _ in used} == {"RecordedPass"}
+    assert max(rows for _, rows in used) == 3

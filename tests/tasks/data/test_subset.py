@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cory.config import ConfigError
 from cory.episode import Prompt
 from cory.tasks.data.subset import pick_subset
 from cory.tasks.questions import QuestionsTask
 from tests.support.composing import parsed
+from tests.support.refusals import refusal
 
 ROWS = [{"question": f"What is {n} + 1?", "answer": f"#### {n + 1}"} for n in range(40)]
 
@@ -37,12 +37,6 @@ def ids(made: Any, part: str) -> list[str]:
 
 def texts(made: Any, part: str) -> set[str]:
     return {prompt.text for prompt in made.parts[part]}
-
-
-def test_nothing_is_picked_unless_asked_for(folder: Path, tokenizer: Any) -> None:
-    whole = task(folder, tokenizer, "task.pick_seed=3")
-    assert ids(whole, "train") == [f"gsm8k-train-{n}" for n in range(25)]
-    assert ids(whole, "test") == [f"gsm8k-test-{n}" for n in range(15)]
 
 
 def test_runs_of_all_seeds_pick_the_same_problems(folder: Path, tokenizer: Any) -> None:
@@ -93,19 +87,6 @@ def test_a_repeated_question_is_picked_once(folder: Path, tokenizer: Any) -> Non
         assert found == ["1", "2", "3"]
 
 
-def test_what_the_test_asks_is_left_out_of_the_training(
-    folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spaced = {**ROWS[25], "question": "What  is 25 + 1?\n"}
-    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*ROWS, spaced]))
-    made = task(folder, tokenizer)
-    assert ids(made, "train") == [f"gsm8k-train-{n}" for n in range(25)]
-    said = (
-        f"note: task.path={folder}: 16 of 41 training prompts are test prompts, too, and are left"
-    )
-    assert capsys.readouterr().err.startswith(said)
-
-
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
@@ -118,9 +99,7 @@ def test_what_the_test_asks_is_left_out_of_the_training(
 def test_picks_that_cannot_be_are_refused(
     overrides: str, said: str, folder: Path, tokenizer: Any
 ) -> None:
-    with pytest.raises(ConfigError) as refusal:
-        task(folder, tokenizer, *overrides.split())
-    assert said in str(refusal.value) and "\n" not in str(refusal.value)
+    assert said in refusal(lambda: task(folder, tokenizer, *overrides.split()))
 
 
 def test_the_pick_is_the_same_on_every_machine() -> None:

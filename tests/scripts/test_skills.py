@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.functional.skills import (
+from scripts.skills import (
     ratio,
     specialities,
     starts,
@@ -38,12 +38,3 @@ def test_three_models_often_choose_the_same_topic() -> None:
     """Independently and with equal chances: 1/9, 6/9, 2/9 for one, two, three different topics."""
     found = specialities(2000, 3, 3, QUESTIONS, 15, seed=0)
     assert found == pytest.approx({1: 1 / 9, 2: 6 / 9, 3: 2 / 9}, abs=0.04)
-
-
-def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(ValueError, match="not all 0"):
-        update([0.0, 0.0])
-    with pytest.raises(ValueError, match="not be negative"):
-        update([0.7, -0.1])
-    with pytest.raises(ValueError, match="questions=1 are too few"):
-        starts(100, 3, 1, seed=0)

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from cory.functional.collaboration_game import (
+from scripts.collaboration_game import (
     EQUILIBRIA,
     Game,
     Strategy,
@@ -112,33 +112,3 @@ def test_a_game_out_of_reach_is_never_worth_a_try() -> None:
     far = Game(5, exactly(6), 1, 0.5, 0.3)
     for policy in (joint(far, 0.1), response(far, constant(far, 0.9), 0.1)):
         assert collaboration(far, policy, policy) == pytest.approx([sigmoid(-2)] * 5)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"turns": 0}, "turns=0 must be at least 1"),
-        ({"r_col": 0.5}, "r_col=0.5, r_ind=0.5, r_syn=1 must be in increasing order"),
-        ({"threshold": (0.5, 0.4)}, "must be probabilities that add up to 1"),
-        ({"threshold": (1.5, -0.5)}, "must be probabilities that add up to 1"),
-        ({"threshold": ()}, "must be probabilities that add up to 1"),
-    ],
-)
-def test_no_such_game(wrong: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(GAME, **wrong)  # type: ignore[arg-type]  # wrong on purpose
-
-
-def test_no_such_play() -> None:
-    for pi in (-0.1, 1.1):
-        with pytest.raises(ValueError, match="must lie between 0 and 1"):
-            constant(GAME, pi)
-    with pytest.raises(ValueError, match="tau=-1 must not be negative"):
-        response(GAME, constant(GAME, 0.5), -1)
-    with pytest.raises(ValueError, match="tau=0 must be above 0"):
-        joint(GAME, 0)
-    with pytest.raises(ValueError, match="equilibrium=best must be one of most, even"):
-        joint(GAME, 0.1, "best")
-    for distribution in (exactly, uniform):
-        with pytest.raises(ValueError, match="must be at least 1"):
-            distribution(0)

@@ -5,8 +5,7 @@ Each comes as rows of the archive of runs, so that tables and figures treat them
 """
 
 import pandas as pd
-
-from cory.functional.collaboration_game import (
+from collaboration_game import (
     Game,
     collaboration,
     constant,
@@ -15,9 +14,10 @@ from cory.functional.collaboration_game import (
     response,
     uniform,
 )
-from cory.functional.skills import falls, specialities, trajectories, unlike_equation_3
+from skills import falls, specialities, trajectories, unlike_equation_3
 
-SCALE = "computed"
+from cory.report.papers import COMPUTED
+
 # MAPoRL, section 2: horizons, opponents and tau are printed; rewards and thresholds are ours,
 # chosen so that every state has one equilibrium (R_ind - R_col at most 2 tau)
 TURNS = {10: uniform(8), 20: uniform(16)}
@@ -77,4 +77,4 @@ def _rows(
 
 def _frame(rows: list[tuple[str, str, int, float]]) -> pd.DataFrame:
     columns = ["experiment", "metric", "iteration", "value"]
-    return pd.DataFrame(rows, columns=columns).assign(scale=SCALE, seed=0)
+    return pd.DataFrame(rows, columns=columns).assign(scale=COMPUTED, seed=0)
