@@ -33,7 +33,6 @@ from cory.runs.run_dir import (
 )
 from cory.runs.settings import SETTINGS
 from cory.runtime import sweeps
-from cory.runtime.before import parsed, refuse_early, refuse_unread
 from cory.runtime.hydra_setup import (
     CONF,
     HYDRAS,
@@ -54,6 +53,7 @@ from cory.runtime.launch import (
     stoppable,
     stopping,
 )
+from cory.runtime.refusals import parsed, refuse_early, refuse_unread
 from cory.runtime.varied import ADHOC, name_of, varied_of
 from cory.runtime.words import (
     asked_words,
@@ -203,8 +203,9 @@ def main() -> None:
                 )
         finally:
             sweeps.remove_unbegun_multirun()
+        code = code and (stop_code() or code)  # a run that finished all the same has
     if code:
-        sys.exit(stop_code() or code)
+        sys.exit(code)
     end_of_command()
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import subprocess
+import sys
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -137,3 +140,26 @@ def test_a_library_of_one_module_is_imported_there_alone() -> None:
             if any(name.split(".")[0] == library for name in imported_by(path))
         }
         assert found == {place}, library
+
+
+@pytest.mark.parametrize(
+    ("name", "libraries"),
+    [
+        ("cory.train", "torch numpy transformers deepspeed pandas"),
+        ("cory.runtime.worker", "datasets matplotlib wandb trackio openai"),
+    ],
+)
+def test_nothing_slow_is_imported_before_it_is_needed(name: str, libraries: str) -> None:
+    source = f"import sys, {name}; print({{*'{libraries}'.split()}} & sys.modules.keys())"
+    command = [sys.executable, "-c", source]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT.parent)
+    assert said.stdout.splitlines()[-1] == "set()"
+
+
+def test_the_wheel_has_every_package() -> None:
+    settings = (ROOT.parent / "pyproject.toml").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"^packages = \[(.*?)\]", settings, re.MULTILINE | re.DOTALL)
+    packages = {
+        ".".join(path.parent.relative_to(ROOT.parent).parts) for path in ROOT.rglob("__init__.py")
+    }
+    assert {*re.findall('"(.+?)"', listed)} == {*packages, "cory.conf"}

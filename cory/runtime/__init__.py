@@ -1,4 +1,4 @@
-"""Starts, iterates and stops the processes of a run: launch -> several -> worker -> loop.
+"""Starts, iterates and stops the processes of a run: launch -> processes -> worker -> loop.
 
 May import everything but train.
 """

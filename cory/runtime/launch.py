@@ -145,7 +145,7 @@ def launch(run_dir: Path, hardware: HardwareConfig, apart: bool = False) -> bool
 def _run_here(run_dir: Path, hardware: HardwareConfig) -> int:
     """The exit code of a run in this process, or in those that it starts."""
     if hardware.world > 1:
-        from cory.runtime.several import run_workers  # noqa: PLC0415  torch takes a second
+        from cory.runtime.processes import run_workers  # noqa: PLC0415  torch takes a second
 
         return run_workers(run_dir, hardware)
     with when_asked_to_stop(leave_at_once):

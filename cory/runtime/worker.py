@@ -171,7 +171,7 @@ def run_alone(run_dir: Path) -> int:
     return code
 
 
-def run_one_of_several() -> None:
+def run_one_of_many() -> None:
     """`python -m cory.runtime.worker <run_dir>`, which torch's elastic agent starts."""
     end_with_parent()
     stop = StopRequest()
@@ -228,4 +228,4 @@ def silence_libraries() -> None:
 
 
 if __name__ == "__main__":
-    run_one_of_several()
+    run_one_of_many()

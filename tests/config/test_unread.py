@@ -10,7 +10,7 @@ import yaml
 
 from cory.config import Config, ConfigError
 from cory.config.unread import READ_WITH, unread
-from cory.runtime.before import refuse_unread
+from cory.runtime.refusals import refuse_unread
 from tests.support.composing import parsed
 
 PROMPTS = "task=prompts task.path=mine.jsonl task.held_out_share=0.5"

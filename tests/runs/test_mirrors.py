@@ -31,7 +31,7 @@ from cory.runs.mirrors import (
 )
 from cory.runs.run_dir import write_settings
 from cory.runtime import before
-from cory.runtime.before import refuse_early
+from cory.runtime.refusals import refuse_early
 from tests.support.composing import compose_config, parsed
 from tests.support.wandb_files import OfflineRun, offline_runs
 

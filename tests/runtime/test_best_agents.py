@@ -10,8 +10,8 @@ import pytest
 
 from cory.config import ConfigError
 from cory.runs.checkpoint import BestAgents
-from cory.runtime.before import refusals
-from cory.runtime.loop import require_metrics
+from cory.runtime.loop import note_of_unknown, require_metrics
+from cory.runtime.refusals import refusals
 from tests.support.commands import last_wins, metrics, short_settings
 from tests.support.composing import parsed
 from tests.support.warm import WarmCommand
@@ -114,6 +114,13 @@ def test_a_metric_that_no_evaluation_has_is_refused_with_the_nearest(key: str) -
         require_metrics(config, {METRIC: 0.5, "eval/score/agent_0": 0.5})
 
 
+def test_a_metric_that_training_does_not_log_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = {"objective/kl/agent_0": 0.5}
+    note_of_unknown(parsed("objective=objective/kl/agent_0", "keep_best=objective/kk"), metrics)
+    said = "note: keep_best=objective/kk is no metric of the first iteration"
+    assert capsys.readouterr().err.startswith(said)
+
+
 def test_iterations_without_the_metric_are_passed_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,6 +144,12 @@ def test_values_that_are_no_numbers_are_not_the_best(tmp_path: Path) -> None:
 def test_an_evaluation_that_is_never_made_is_refused() -> None:
     (said,) = refusals(parsed("keep_best=eval/score/agent_0"))
     assert "needs evaluate_every above 0" in said
+
+
+def test_a_model_behind_an_endpoint_has_no_best_agents() -> None:
+    words = ["experiment=maft/gpt35_arithmetic_base", "scale=small", "evaluate_every=1"]
+    said = refusals(parsed(*words, "keep_best=eval/vote/turn_1"))
+    assert any("keep_best=eval/vote/turn_1 needs agents" in line for line in said)
 
 
 @pytest.mark.slow

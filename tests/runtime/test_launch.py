@@ -17,7 +17,7 @@ from cory.runs.run_dir import in_use
 from cory.runs.stop import StopRequest
 from cory.runtime import launch
 from cory.runtime.launch import REFUSED, STOPPED
-from cory.runtime.several import exit_code
+from cory.runtime.processes import exit_code
 from tests.support.commands import (
     ROOT,
     SOON,
@@ -305,11 +305,17 @@ def test_nodes_that_never_come_are_not_waited_for_after_a_signal(
     assert command.wait(SOON) == 143
 
 
+SILENT = 1000  # in place of REFUSED: the worker left without a word
+
+
 class Failure:
     """What torch says of a worker that failed."""
 
     def __init__(self, exitcode: int, timestamp: int) -> None:
-        self.exitcode = exitcode
+        self.exitcode = REFUSED if exitcode == SILENT else exitcode
+        self.error_file_data: dict[str, object] = {"message": "<NONE>"}
+        if exitcode == SILENT:
+            return
         said = {"message": f"error: reason {timestamp}", "extraInfo": {"nanoseconds": timestamp}}
         self.error_file_data = {"message": said}
 
@@ -321,6 +327,7 @@ class Failure:
         ([REFUSED, 134], REFUSED, "error: worker 1 ended with exit code 134\n"),
         ([-15, REFUSED], REFUSED, "error: reason 8\n"),
         ([REFUSED, REFUSED], REFUSED, "error: reason 8\n"),  # rank 1 was the first
+        ([REFUSED, SILENT], REFUSED, "error: worker 1 ended with exit code 1\n"),
         ([STOPPED, -11], REFUSED, "error: worker 1 was ended by SIGSEGV\n"),
         ([STOPPED, STOPPED], STOPPED, ""),
         ([-15, -15], STOPPED, ""),

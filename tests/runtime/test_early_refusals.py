@@ -13,7 +13,7 @@ from cory import train
 from cory.config import Config, ConfigError
 from cory.runs.run_dir import AGENTS, METRICS, RECORD, write_settings
 from cory.runtime import before
-from cory.runtime.before import parsed, refusals, refuse_early
+from cory.runtime.refusals import parsed, refusals, refuse_early
 from tests.support.composing import compose_config
 from tests.support.composing import parsed as checked
 
