@@ -147,7 +147,7 @@ def test_an_evaluation_that_is_never_made_is_refused() -> None:
 
 
 def test_a_model_behind_an_endpoint_has_no_best_agents() -> None:
-    words = ["experiment=maft/gpt35_arithmetic_base", "scale=small", "evaluate_every=1"]
+    words = ["experiment=maft/gpt35_arithmetic_base", "evaluate_every=1"]
     said = refusals(parsed(*words, "keep_best=eval/vote/turn_1"))
     assert any("keep_best=eval/vote/turn_1 needs agents" in line for line in said)
 
