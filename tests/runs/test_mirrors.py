@@ -30,7 +30,7 @@ from cory.runs.mirrors import (
     print_hints,
 )
 from cory.runs.run_dir import write_settings
-from cory.runtime import before
+from cory.runtime import refusals as early
 from cory.runtime.refusals import refuse_early
 from tests.support.composing import compose_config, parsed
 from tests.support.wandb_files import OfflineRun, offline_runs
@@ -198,7 +198,7 @@ def test_online_a_resumed_run_asks_for_the_same_run(
 def test_without_the_package_a_run_is_refused_before_it_starts(
     library: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(before, "find_spec", {library: None}.__getitem__)
+    monkeypatch.setattr(early, "find_spec", {library: None}.__getitem__)
     said = rf'^{library}={word} needs the package {library}: pip install "\.\[{library}\]"$'
     with pytest.raises(ConfigError, match=said):
         refuse_early(tmp_path / "run", parsed(f"{library}={word}"))

@@ -12,7 +12,7 @@ import pytest
 from cory import train
 from cory.config import Config, ConfigError
 from cory.runs.run_dir import AGENTS, METRICS, RECORD, write_settings
-from cory.runtime import before
+from cory.runtime import refusals as early
 from cory.runtime.refusals import parsed, refusals, refuse_early
 from tests.support.composing import compose_config
 from tests.support.composing import parsed as checked
@@ -48,7 +48,7 @@ def test_everything_that_settings_name_is_told_together(tmp_path: Path) -> None:
         "reward.path=asset:typo", f"init_from={nowhere}", "hardware=gpu1",
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(before, "DEVICES", tmp_path)
+        patch.setattr(early, "DEVICES", tmp_path)
         with pytest.raises(ConfigError) as refused:
             refuse_early(tmp_path / "mine", config)
     said = str(refused.value).splitlines()
@@ -169,7 +169,7 @@ def test_a_long_file_is_left_to_the_worker(tmp_path: Path, monkeypatch: pytest.M
     file = lines(tmp_path / "a.jsonl", {"prompt": "a"}, 3)
     words = [*PROMPTS, "task.prompt_column=text", f"task.path={file}"]
     assert "line 2 must be an object" in refusals(checked(*words))[0]
-    monkeypatch.setattr(before, "READ_WHOLE", 10)
+    monkeypatch.setattr(early, "READ_WHOLE", 10)
     assert refusals(checked(*words)) == []
 
 
@@ -177,7 +177,7 @@ def test_a_gpu_that_is_not_there_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(before, "DEVICES", tmp_path)
+    monkeypatch.setattr(early, "DEVICES", tmp_path)
     config = checked("hardware=gpu1")
     said = "hardware.device=cuda: this machine has no CUDA device; use hardware=cpu"
     assert refusals(config) == [said]
