@@ -71,18 +71,6 @@ def test_rows_of_similar_length_are_computed_at_once() -> None:
     assert asked == [["a", "b"], ["of", "long text"], ["longest text"]]
 
 
-def test_one_process_maps_all_rows_in_batches() -> None:
-    asked: list[str] = []
-
-    def upper(batch: Sequence[str]) -> list[str]:
-        asked.append("".join(batch))
-        return [row.upper() for row in batch]
-
-    assert distributed.map_rows("abcde", 2, upper) == list("ABCDE")
-    assert asked == ["ab", "cd", "e"]
-    assert distributed.map_rows("", 2, upper) == []
-
-
 def test_one_process_alone_exchanges_nothing() -> None:
     own = [object()]
     assert distributed.gathered(own) is own

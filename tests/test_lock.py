@@ -40,12 +40,3 @@ def test_the_lock_and_the_makefile_name_one_torch() -> None:
     (pinned,) = re.findall(r"^TORCH \?= torch==(\S+)$", (ROOT / "Makefile").read_text(), re.M)
     (image,) = re.findall(r"^ARG TORCH=torch==(\S+)$", (ROOT / "Dockerfile").read_text(), re.M)
     assert locked()["torch"] == pinned == image
-
-
-def test_the_image_installs_what_there_is() -> None:
-    text = (ROOT / "Dockerfile").read_text()
-    (extras,) = re.findall(r'"\.\[([\w,]+)\]"', text)
-    assert set(extras.split(",")) <= PROJECT["optional-dependencies"].keys()
-    (command,) = re.findall(r'ENTRYPOINT \["([\w-]+)"\]', text)
-    assert command in PROJECT["scripts"]
-    assert f"--constraint {LOCK.name}" in text

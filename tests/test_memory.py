@@ -10,13 +10,12 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from cory import memory
-from cory.config import Config, batch_plan
+from cory.config import Config
 from cory.memory import (
     ALL_PASSES,
     ALWAYS,
     LOADING,
     PASSES,
-    REDUCED,
     SAMPLING,
     SCORING,
     STEP,
@@ -29,7 +28,6 @@ from cory.memory import (
     parts_of,
     peak,
 )
-from cory.models.engine import deepspeed_settings
 from cory.models.loading import load_language_model, nf4, skeleton
 from cory.runs.checkpoint import Checkpoints
 from tests.support.building import LetterShare, build
@@ -120,16 +118,6 @@ def test_adapters_by_hand(sizes: Sizes) -> None:
     apart = sizes(*words, "model.sharing=adapter_copies")
     assert apart["base, frozen", ALWAYS] == 5 * 4 * MODEL
     assert apart["weights that train", ALWAYS] == found["weights that train", ALWAYS]
-
-
-def test_a_last_block_of_four_bits_that_is_not_full_has_a_scale_too(tmp_path: Path) -> None:
-    """Matrices of 108, 36, 144 and 144 weights have 2, 1, 3 and 3 blocks of 64."""
-    narrow = GPT2Config(vocab_size=10, n_positions=8, n_embd=6, n_layer=1, n_head=2)
-    shape = Shape(GPT2LMHeadModel(narrow))
-    narrow.save_pretrained(tmp_path)
-    model = small(tmp_path, "model.sharing=adapters", "model.quantisation=nf4").model
-    others = 4 * (shape.parameters - 432)
-    assert frozen_bytes(shape, model) == others + 432 // 2 + (2 + 1 + 3 + 3) + 4 * 4
 
 
 @pytest.mark.parametrize("double", [True, False])
@@ -231,25 +219,6 @@ def test_mixed_precision_and_four_bits_by_hand(sizes: Sizes) -> None:
     assert frozen["base, frozen", ALWAYS] == 4 * MODEL - 2 * MATRICES
 
 
-def test_an_evaluation_takes_what_its_longest_turn_and_its_batches_take(sizes: Sizes) -> None:
-    each = 4 * (2 * 2 * 8 + 8)  # bytes of a token, as above
-    alone, team = 4 + 6, 20  # query and response; the observer's as in training
-
-    def found(*words: str) -> dict[tuple[str, tuple[str, ...]], int]:
-        return sizes("hardware.rollout_batch_size=40", *words)
-
-    def cache(*words: str) -> int:
-        return found(*words)["KV cache", (SAMPLING,)]
-
-    assert found("evaluation.samples=4")["logits", (SAMPLING,)] == 23 * 32 * 100
-    assert cache("evaluation.samples=4") == 32 * alone * each
-    assert cache("evaluation.samples=4", "evaluation.team=true") == 32 * team * each
-    assert cache("evaluation.samples=9") == 40 * alone * each  # as many as a batch holds
-    assert cache("evaluation.prompts=null") == 40 * alone * each
-    own = "hardware.generation_batch_size=20"
-    assert cache("evaluation.prompts=null", own) == 20 * alone * each
-
-
 def test_offloading_moves_to_main_memory(described: Path) -> None:
     config = small(described, "hardware=gpu8_zero3_offload")
     away = {part.what: part.bytes for part in parts_of(config) if part.beside}
@@ -259,13 +228,6 @@ def test_offloading_moves_to_main_memory(described: Path) -> None:
     assert away["gradients in float32"] == away["gradients"] == 2 * 4 * share
     on_cpu = config.replace(hardware=config.hardware.replace(device="cpu"))
     assert not any(part.beside for part in parts_of(on_cpu))
-
-
-def test_copies_are_split_one_after_the_other(described: Path) -> None:
-    """On each of eight GPUs: the reference, a whole copy, and what was split before it."""
-    config = small(described, "hardware=gpu8_zero3_offload", "model.precision=bf16")
-    loading = sum(part.bytes for part in parts_of(config) if LOADING in part.when)
-    assert loading == 2 * (MODEL + COPY) + 2 * 2 * COPY  # buffers of gradients; all else is away
 
 
 @pytest.mark.parametrize("stage", [0, 3])
@@ -296,14 +258,6 @@ def test_agents_that_share_an_engine_by_hand(described: Path, stage: int) -> Non
     assert checkpoint_bytes(config, parts_of(config)) == 6 * 2 * MODEL
 
 
-def test_two_models_are_both_held_and_work_in_turn(described: Path) -> None:
-    alone = small(described)
-    both = alone.replace(partner=alone.model)
-    assert held(parts_of(both)) == held(parts_of(alone)) + 4 * MODEL  # a second reference
-    # of one agent each; what works is counted once
-    assert peak(parts_of(both))[1] == peak(parts_of(alone))[1] + 4 * MODEL
-
-
 def test_the_peak_is_the_largest_phase() -> None:
     parts = [Part("a", 10), Part("b", 5, (SAMPLING,)), Part("c", 3, (PASSES, STEP))]
     parts += [Part("d", 3, (STEP,)), Part("e", 99, beside=True)]
@@ -312,39 +266,12 @@ def test_the_peak_is_the_largest_phase() -> None:
     assert peak(parts, beside=True)[1] == 99
 
 
-def test_buffers_are_as_the_engine_asks() -> None:
-    for stage in (1, 2, 3):
-        hardware = parsed("hardware=cpu", f"hardware.zero_stage={stage}").hardware
-        zero = deepspeed_settings(hardware, batch_plan(8, 8, 8, 8, 1), "fp32", None)
-        assert zero["zero_optimization"]["reduce_bucket_size"] == REDUCED
-
-
 def test_moments_in_eight_bits(described: Path) -> None:
     config = small(described)
     eight = config.replace(algorithm=config.algorithm.replace(optimizer="adamw_8bit"))
     sizes = {part.what: part.bytes for part in parts_of(eight)}
     assert sizes["Adam's two moments"] == int(2 * COPY * (2 + 8 / 256))
     assert "AdamW's intermediate results" not in sizes
-
-
-def test_word_games_hold_the_reference_where_it_plays_and_one_opponent_at_a_time(
-    described: Path,
-) -> None:
-    def found(*words: str) -> dict[tuple[str, tuple[str, ...]], int]:
-        config = parsed(
-            *("experiment=spag/llama2_spag_1", "init_from=null", "hardware=cpu"),
-            *(f"model.path={described}", "model.precision=fp32", "model.architecture=null"),
-            *("task.max_prompt_tokens=16", "algorithm.opponents.im=null", *words),
-        )
-        return {(part.what, part.when): part.bytes for part in parts_of(config)}
-
-    alone = found()
-    assert alone["reference", ALWAYS] == 0
-    assert alone["the model as it is read", (LOADING,)] == 4 * MODEL
-    assert ("the opponent that plays", (SAMPLING,)) not in alone
-    assert found("algorithm.opponents.start=start")["reference", ALWAYS] == 4 * MODEL
-    many = found("algorithm.opponents.im=a/run", "+algorithm.opponents.spag_1=another/run")
-    assert many["the opponent that plays", (SAMPLING,)] == 4 * MODEL
 
 
 def test_a_run_that_cannot_fit_is_refused_and_one_that_hardly_will_is_warned_of(
@@ -396,15 +323,3 @@ def test_a_disk_without_room_for_a_checkpoint_is_refused(
     Disk.free = needed - 1
     assert "not/there/yet: a checkpoint takes 0.00 GiB" in refusal(lambda: check(config))
     check(config.replace(algorithm=config.algorithm.replace(iterations=0)))  # writes none
-
-
-@pytest.mark.parametrize(("stage", "expected"), [(0, 12 * COPY), (2, 4 * COPY), (3, 0)])
-def test_what_is_split_is_written_by_each_of_two_processes(
-    described: Path, stage: int, expected: int
-) -> None:
-    """Whole are, without splitting, weights and moments; at stage 2 the weights."""
-    words = ("algorithm=ppo", "hardware.processes=2", f"hardware.zero_stage={stage}")
-    config = small(described, *words)
-    part = -(-COPY // 2)
-    split = {0: 0, 2: 2 * (4 + 8) * part, 3: 2 * (4 + 4 + 8) * part}[stage]
-    assert checkpoint_bytes(config, parts_of(config)) == expected + split

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from omegaconf import OmegaConf
 
@@ -49,20 +47,6 @@ def test_methods_without_advantages_refuse_them(algorithm: str) -> None:
         parsed(*WITHOUT[algorithm], "advantages=group")
     needed = "needs algorithm=ppo, grpo, rloo, cory or maporl"
     assert str(refusal.value) == f"advantages=group: {needed}; {algorithm} has none"
-
-
-@pytest.mark.slow
-def test_an_experiment_chooses_an_estimator(tmp_path: Path) -> None:
-    (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "mine.yaml").write_text(
-        "# @package _global_\ndefaults:\n  - override /algorithm: cory\n"
-        "  - override /advantages: group\nalgorithm: {samples_per_prompt: 2}\n"
-    )
-    mine = [f"hydra.searchpath=[file://{tmp_path}]", "experiment=mine"]
-    own, typed = parsed(*mine).algorithm, parsed(*mine, "advantages=leave_one_out").algorithm
-    assert (own.advantages, own.samples_per_prompt) == ("group", 2)
-    # the experiment's value over the estimator's, whichever it is
-    assert (typed.advantages, typed.samples_per_prompt) == ("leave_one_out", 2)
 
 
 def test_the_presets_are_the_papers_losses() -> None:

@@ -21,9 +21,7 @@ from cory.functional.statistics import wilson
 from cory.models.sampling.generation import draw_uniforms
 from cory.rollout.interactions import Roles, pioneer_observer
 from cory.runs.files import Line
-from cory.runtime.build import build_parts
 from tests.support.building import LetterShare, build, measure
-from tests.support.refusals import refusal
 
 ConfigOf = Callable[..., Config]
 
@@ -340,37 +338,7 @@ def test_the_score_is_that_of_one_pass_over_all_prompts(
         assert found[f"eval/greedy/{name}"] == pytest.approx(mean)
 
 
-@pytest.mark.slow
-def test_all_prompts_of_a_split(questions: ConfigOf, tmp_path: Path) -> None:
-    config = questions("evaluation.prompts=null", "evaluation.split=train")
-    _, lines = measure(build(config), config, tmp_path)
-    ids = [line["prompt_id"] for line in chosen(lines, "agent_0")]
-    assert len(ids) == 4 * 10 and ids[0] == "gsm8k-train-0"
-    assert {line["split"] for line in lines} == {"train"}
-
-
 # refusals
-
-
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        (
-            "algorithm.prompts_per_iteration=49 algorithm.minibatch_size=49",
-            "algorithm.prompts_per_iteration (49) draws 49 different prompts, which exceeds the 48",
-        ),
-        (
-            f"evaluation.probes=[{'good' * 60}]",
-            "evaluation.probes: the 120 tokens of 'goodgoodgoodgoodgoodgoodgoodgoodgoodgood' and "
-            "algorithm.sampling.max_response_tokens (6) exceed the context of model=tiny (64 "
-            "tokens)",
-        ),
-    ],
-)
-def test_what_data_or_model_have_no_room_for_is_refused_before_training(
-    config_of: ConfigOf, override: str, said: str
-) -> None:
-    assert refusal(lambda: build_parts(config_of(*override.split()))).startswith(said)
 
 
 def test_what_prompts_contribute_has_the_metrics_as_its_mean(tmp_path: Path) -> None:

@@ -40,13 +40,6 @@ def test_associations_by_hand() -> None:
     assert len(columns) == len(set(columns))
 
 
-def test_belief_adds_up_and_rules_out() -> None:
-    shares = belief(np.log(np.array([1.0, 3.0, 4.0])))
-    assert shares.tolist() == pytest.approx([1 / 8, 3 / 8, 4 / 8])
-    assert belief(np.array([-np.inf, 0.0])).tolist() == [0.0, 1.0]
-    assert belief(np.array([-np.inf, -np.inf])).tolist() == [0.5, 0.5]
-
-
 WORDS = ["cat", "dog", "sea", "sun"]
 TEXTS = (
     ["The cat purrs and scratches."] * 6

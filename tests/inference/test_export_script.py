@@ -13,7 +13,6 @@ from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from cory import inference
 from cory.config import Config
 from cory.inference import load_team, merge
 from cory.models.team import Team
@@ -54,6 +53,9 @@ def logits(model: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
 def test_a_merged_agent_is_a_plain_model_that_says_the_same(run_dir: Path, tiny_model: str) -> None:
     agent = run_dir / "agents" / "agent_1"
     merge(run_dir, agent, run_dir / "merged")
+    merge(run_dir, agent, run_dir / "rounded", "bf16")
+    weights = load_file(run_dir / "rounded" / "model.safetensors").values()
+    assert {weight.dtype for weight in weights} == {torch.bfloat16}
     ids = AutoTokenizer.from_pretrained(run_dir / "merged")(SAID, return_tensors="pt").input_ids
     base = AutoModelForCausalLM.from_pretrained(tiny_model)
     alone = logits(base, ids)
@@ -69,13 +71,6 @@ def test_a_merged_agent_is_a_plain_model_that_says_the_same(run_dir: Path, tiny_
     assert tiny_model not in (run_dir / "merged" / "config.json").read_text()
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_a_merged_agent_may_be_rounded(run_dir: Path, precision: str) -> None:
-    merge(run_dir, run_dir / "agents/agent_0", run_dir / "merged", precision)
-    weights = load_file(run_dir / "merged" / "model.safetensors")
-    assert {weight.dtype for weight in weights.values()} == {inference.DTYPES[precision]}
-
-
 @pytest.mark.slow
 def test_the_script_merges_every_agent_and_says_mistakes_in_one_line(run_dir: Path) -> None:
     script = ("scripts/export.py", str(run_dir))
@@ -84,7 +79,7 @@ def test_the_script_merges_every_agent_and_says_mistakes_in_one_line(run_dir: Pa
     assert [path.name for path in sorted((run_dir / "merged").iterdir())] == ["agent_0", "agent_1"]
     assert done.stdout.count(" merged\n") == 2
     for words, part in (
-        ((), "agent_0 exists; delete it"),
+        (("--agent", "agent_0"), "agent_0 exists; delete it"),
         (("--agent", "agent_7"), "has agent_0, agent_1"),
     ):
         wrong = run_script(*script, *words)

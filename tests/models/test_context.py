@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import GPT2Config, LlamaConfig, Phi3Config, Phi3ForCausalLM
+from transformers import LlamaConfig, Phi3Config, Phi3ForCausalLM
 
 from cory.config import Config, ConfigError
 from cory.functional.masking import pad_turns
@@ -106,13 +106,6 @@ def test_the_command_reads_the_same_from_the_file(
     older = {**written, "rope_scaling": {**rope, "type": "longrope"}}
     assert described_length(older) == context_length(Phi3Config(**older)) == length
     assert Shape(Phi3ForCausalLM(phi3(SHORT, long))).context == length
-
-
-def test_a_file_that_says_less_is_no_error() -> None:
-    for less in ({}, {"rope_scaling": None}, {"rope_scaling": {"type": "longrope"}}):
-        assert described_length({"max_position_embeddings": 77, **less}) == 77
-    assert described_length({"n_positions": 77}) == context_length(GPT2Config(n_positions=77)) == 77
-    assert described_length({}) is described_length({"max_position_embeddings": "77"}) is None
 
 
 def test_only_sets_of_frequencies_that_change_end_a_context() -> None:

@@ -20,7 +20,7 @@ from transformers import (
     RobertaForSequenceClassification,
 )
 
-from cory.config import ClassifierConfig, ConfigError
+from cory.config import ClassifierConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.rewards.classifier import Classifier
 from tests.support.building import CLASSIFIER
@@ -277,28 +277,3 @@ def test_a_chat_is_refused_where_texts_are_read(bert: str) -> None:
     assert "cannot be shown prompt 7" in refusal(lambda: judge.score([Episode(prompt, [turn])]))
     judge.score([Episode(replace(prompt, messages=chat[1:]), [turn])])
     assert turn.score is not None
-
-
-def test_a_template_that_refuses_an_answer_is_told_at_once(
-    reward_model: str, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(reward_model, tmp_path / "judge")
-    template = "{% if messages[-1].role != 'user' %}{{ raise_exception('no answers') }}{% endif %}"
-    (folder / "chat_template.jinja").write_text(template)
-    said = refusal(lambda: classifier(str(folder), label=None, chat=None))
-    assert said.startswith(f"reward.path={folder}: the chat template") and "no answers" in said
-
-
-@pytest.mark.parametrize(
-    ("words", "rule"),
-    [
-        ("reward.precision=fp16", "needs hardware.device=cuda, got cpu"),
-        ("reward.compute_precision=fp32 reward.precision=bf16", "does not go with"),
-        ("reward.compute_precision=tf32", "needs a GPU"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(words: str, rule: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        parsed("reward=classifier", "reward.path=here", *words.split())
-    first, *_ = str(error.value).splitlines()
-    assert first.startswith(words.partition("=")[0]) and rule in first

@@ -13,13 +13,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from cory.config import Config, PythonRewardConfig, SumConfig
+from cory.config import PythonRewardConfig, SumConfig
 from cory.episode import TEXT_ONLY, Episode, Prompt, Turn, reward_columns
 from cory.rewards import RunFacts, RunReward
 from cory.rewards.python_function import PythonReward, as_number
 from cory.runs.user_function import require_functions
-from cory.runtime.build import build_parts
-from tests.support.composing import parsed
 from tests.support.refusals import refusal
 
 Write = Callable[..., str]
@@ -253,16 +251,6 @@ def test_a_file_that_is_not_there_is_refused_without_running_one(write: Write) -
     for value in ("mine.py", "my-rewards:score"):
         with pytest.raises(ValidationError, match="must be <file>"):
             PythonRewardConfig(name="python", function=value)
-
-
-def test_a_run_builds_it_from_its_settings(write: Write, config_of: Callable[..., Config]) -> None:
-    function = write("def score(completions): return [1] * len(completions)")
-    config = config_of("algorithm.iterations=7")
-    config.reward = parsed("reward=python", f"reward.function={function}").reward
-    reward = build_parts(config).reward
-    assert isinstance(reward, PythonReward)
-    assert reward.state.max_steps == 7 and reward.tokenizer is not None
-    assert "reward.function: no value given" in refusal(lambda: parsed("reward=python"))
 
 
 # refusals

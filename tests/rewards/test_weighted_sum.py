@@ -162,16 +162,3 @@ TONE = "+reward@reward.parts.tone=classifier reward.parts.tone.path=x"
 )  # fmt: skip
 def test_parts_that_cannot_be_are_refused(words: str, rule: str) -> None:
     assert refusal(lambda: parsed("reward=sum", *words.split())).startswith(rule)
-
-
-def test_parts_are_composed_with_their_own_settings() -> None:
-    reward = parsed(
-        *("reward=sum", "+reward@reward.parts.tone=sentiment", "+reward@reward.parts.own=python"),
-        *("reward.parts.own.function=a.py:b", "+reward.weights.own=0.5"),
-    ).reward
-    assert reward.parts == {
-        "tone": CLASSIFIER.replace(name="sentiment", path="lvwerra/distilbert-imdb",
-                        batch_size=256),
-        "own": PythonRewardConfig(name="python", function="a.py:b"),
-    }  # fmt: skip
-    assert (reward.weight("tone"), reward.weight("own")) == (1.0, 0.5)

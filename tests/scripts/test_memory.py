@@ -9,7 +9,7 @@ import pytest
 from cory.memory import parts_of
 from cory.models.loading import skeleton
 from scripts import memory
-from scripts.memory import GPUS, Gpu, cell, estimated_hours, layout_lines, turns_of
+from scripts.memory import GPUS, estimated_hours, layout_lines, turns_of
 from tests.support.composing import parsed
 from tests.support.short_prompts import short_prompts
 
@@ -54,13 +54,6 @@ def test_hours_by_hand() -> None:
     assert hours - twice == pytest.approx(computing / 2 / 3600, rel=1e-3)
 
 
-def test_a_gpu_without_room_has_no_hours() -> None:
-    config = short_prompts("hardware=gpu1")
-    gpu = Gpu(10.0, 1e12, 1e12, 1e12, 1e12)
-    assert cell(config, gpu, 9.1) == "-"
-    assert cell(config, gpu, 9.0) != "-"
-
-
 @pytest.fixture
 def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """For others the same is computed again."""
@@ -90,9 +83,3 @@ def test_the_command_prints_estimates_or_one_line(
     with pytest.raises(SystemExit):
         memory.main()
     assert capsys.readouterr().err.startswith("error: algorithm.clip_range=5: must be less than 1")
-
-
-def test_where_an_endpoint_speaks_hours_are_unknown() -> None:
-    config = parsed("experiment=maft/gpt35_arithmetic_base")
-    assert estimated_hours(config, H100) is None
-    assert cell(config, H100, 1.0) == "unknown"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cory.config import ConfigError
-from cory.tasks.data.reviews import Review, clean, package_reviews, package_sentences
+from cory.tasks.data.reviews import Review, clean, package_reviews
 from cory.tasks.imdb import ImdbTask
 from tests.support.composing import parsed
 
@@ -67,13 +67,6 @@ def test_the_parts_of_the_package_are_always_the_same(parts: dict[str, list[Revi
 FIRST_ROWS = {"lm": 19086, "classifier": 7249, "train": 3721, "test": 19694}
 
 
-def test_sentences_are_no_reviews(parts: dict[str, list[Review]]) -> None:
-    sentences = package_sentences()
-    assert len(sentences) == 8_530
-    texts = {review.text for part in parts.values() for review in part}
-    assert not texts & {sentence.text for sentence in sentences}
-
-
 @pytest.mark.parametrize(
     ("raw", "text"),
     [("a<br /><br />b", "a b"), ("  a \n\t b  ", "a b"), ("a<br />", "a"), ("a < b", "a < b")],
@@ -91,13 +84,6 @@ def lengths(imdb: ImdbTask, count: int) -> Counter[int]:
         assert len(fits) == 1 and prompt.answer is None
         found[fits[0]] += 1
     return found
-
-
-@pytest.mark.slow
-def test_prompts_are_the_first_2_to_8_tokens(tokenizer: Any) -> None:
-    paper = lengths(task(tokenizer), 500)
-    assert set(paper) == set(range(2, 9))
-    assert min(paper.values()) > 500 / 7 / 2  # none is rare
 
 
 def test_officially_prompts_have_2_to_7_tokens(reviews_file: Path, tokenizer: Any) -> None:

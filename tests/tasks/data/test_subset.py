@@ -67,14 +67,6 @@ def test_both_may_come_from_one_split_and_share_nothing(folder: Path, tokenizer:
     assert sorted(ids(rest, "train")) == sorted(ids(made, "train"))
 
 
-def test_more_problems_hold_the_fewer(folder: Path, tokenizer: Any) -> None:
-    one_split = ["task.train_split=train", "task.test_split=train"]
-    few = task(folder, tokenizer, *one_split, "task.pick_train=5", "task.pick_test=4")
-    more = task(folder, tokenizer, *one_split, "task.pick_train=10", "task.pick_test=8")
-    for part, count in (("train", 5), ("test", 4)):
-        assert ids(more, part)[:count] == ids(few, part)
-
-
 def test_a_repeated_question_is_picked_once(folder: Path, tokenizer: Any) -> None:
     # the training file repeats a test question, spaced otherwise, and one of its own
     again = [{**ROWS[25], "question": "What  is 25 + 1?\n"}, *[ROWS[0]] * 4]
