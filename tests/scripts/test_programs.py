@@ -10,11 +10,9 @@ from scripts.benchmark import table
 from tests.support.commands import ROOT, Command
 from tests.support.warm import run_script
 
-# in environments of their own
-ELSEWHERE = {"golden", "golden_estimators"}
-SCRIPTS = sorted(
-    path.stem for path in (ROOT / "scripts").glob("*.py") if path.stem not in ELSEWHERE
-)
+# in environments of their own; and what is imported by another
+ELSEWHERE = {"golden", "golden_estimators", "computed", "collaboration_game", "skills"}
+SCRIPTS = sorted({path.stem for path in (ROOT / "scripts").glob("*.py")} - ELSEWHERE)
 # one process, which imports once for all of them
 START = """
 import runpy, sys
