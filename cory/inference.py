@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cory.algorithms.cory import Roles, pioneer_observer
 from cory.algorithms.maft import BASE, MaftDebates
 from cory.algorithms.maporl import TrainedDebates
 from cory.algorithms.parts import Parts
@@ -40,7 +40,8 @@ from cory.models.lora import DESCRIPTION, load_adapter, merged
 from cory.models.policy import Actor, Policy
 from cory.models.precision import set_float32_products, store_as_products
 from cory.models.team import Team
-from cory.rollout.interactions import Interaction, Roles, pioneer_observer, single_turn
+from cory.rollout.interactions import Interaction
+from cory.rollout.scheduler import played, single_turn
 from cory.rollout.speak import speak_with
 from cory.runs.export import VALUE_HEAD, start_from, with_card
 from cory.runs.run_dir import AGENTS
@@ -121,7 +122,7 @@ class TrainedTeam:
             agent is None or agent in self.actors,
             f"agent={agent}: {self.run_dir} has {', '.join(self.actors)}",
         )
-        interact = self._interaction() if agent is None else partial(single_turn, agent=agent)
+        interact = self._interaction() if agent is None else played(single_turn(agent))
         return [
             [Said(t.agent, t.role, t.round, t.response) for t in episode.turns if not t.absent]
             for episode in self.episodes(prompts, interact, **how)
@@ -217,7 +218,7 @@ class TrainedTeam:
         algorithm = self.config.algorithm
         if isinstance(algorithm, CoryConfig):
             transfer = self.form.observer_context if algorithm.knowledge_transfer else None
-            return partial(pioneer_observer, roles=Roles(self.names), observer_context=transfer)
+            return played(pioneer_observer(Roles(self.names), transfer))
         if isinstance(algorithm, DebateConfig):
             require(
                 not getattr(algorithm, "verifier_feedback", False),
@@ -233,7 +234,7 @@ class TrainedTeam:
             f"{self.run_dir}: how the agents of algorithm={algorithm.name} speak together is known "
             f"to its package alone; agent=<name> asks one",
         )
-        return partial(single_turn, agent=self.names[0])
+        return played(single_turn(self.names[0]))
 
 
 def load_team(

@@ -1,20 +1,73 @@
 """Coevolving with the Other You (Ma et al., 2024)."""
 
-from functools import partial
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from cory.algorithms.parts import Parts, numbered
 from cory.config import CoryConfig
 from cory.config.algorithm import ALL, LATER, MEAN
-from cory.episode import Episode, Metrics
-from cory.evaluation.evaluate import TeamEvaluator
+from cory.episode import Episode, Metrics, Prompt
+from cory.evaluation.evaluate import PIONEER, TeamEvaluator
 from cory.evaluation.response_scores import score_metrics
 from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
-from cory.rollout.interactions import Roles, pioneer_observer
+from cory.rollout.scheduler import Cast, Play, played
 from cory.trainers.estimators import estimator_of
 from cory.trainers.metrics import role_metrics, transfer_metrics
 from cory.trainers.ppo import PPOTrainer
 
 CREDIT = {ALL: shared_sum, MEAN: shared_mean, LATER: own_and_later}
+# observer_context(query, answers so far) -> the observer's prompt
+ObserverContext = Callable[[str, Sequence[str]], str]
+
+
+class Roles:
+    """Which agent has which role; an exchange of roles moves no weights.
+
+    Two agents play `pioneer` and `observer`; of more, the later ones are `observer_1`,
+    `observer_2`, ... At an exchange the pioneer goes to the end of the chain.
+    """
+
+    def __init__(self, agents: Sequence[str]) -> None:
+        self.order = list(agents)
+
+    def speakers(self) -> list[tuple[str, str]]:
+        """(agent, role) in the order of speaking."""
+        observers = (
+            ["observer"]
+            if len(self.order) == 2
+            else [f"observer_{i}" for i in range(1, len(self.order))]
+        )
+        return list(zip(self.order, [PIONEER, *observers], strict=True))
+
+    def exchange(self) -> None:
+        """The observer becomes pioneer (Ma et al., eq. 5); longer chains move up by one."""
+        self.order = [*self.order[1:], self.order[0]]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The order of the agents."""
+        return {"order": list(self.order)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        self.order = list(state["order"])
+
+
+def pioneer_observer(roles: Roles, observer_context: ObserverContext | None) -> Play:
+    """The pioneer answers the query; each observer sees the query and the answers before its own.
+
+    Ma et al., eq. 3. Without `observer_context` all see the bare query (ablation w/o KT).
+    """
+
+    async def play(prompt: Prompt, cast: Cast) -> None:
+        answers: list[str] = []
+        for place, (agent, role) in enumerate(roles.speakers()):
+            shown = prompt.opening
+            if answers and observer_context is not None:
+                shown = prompt.asking(observer_context(prompt.text, answers))
+            turn = await cast[agent].say(shown, role, place)
+            answers.append(turn.response)
+
+    return play
 
 
 def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
@@ -36,11 +89,8 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
     def describe(episodes: list[Episode], metrics: Metrics) -> Metrics:
         return role_metrics(episodes, metrics) | transfer_metrics(episodes, parts.team.stops)
 
-    interact = partial(
-        pioneer_observer,
-        roles=roles,
-        observer_context=parts.task.observer_context if config.knowledge_transfer else None,
-    )
+    transfer = parts.task.observer_context if config.knowledge_transfer else None
+    interact = played(pioneer_observer(roles, transfer))
     evaluator = TeamEvaluator(
         agents,
         parts.task,

@@ -1,13 +1,11 @@
 """Single-agent PPO: the baseline (Ziegler et al., 2019; Ma et al., 3.1)."""
 
-from functools import partial
-
 from cory.algorithms.parts import Parts, numbered
 from cory.config import PPOConfig
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.evaluation.response_scores import score_metrics
 from cory.functional.credit import own_score
-from cory.rollout.interactions import single_turn
+from cory.rollout.scheduler import played, single_turn
 from cory.trainers.estimators import estimator_of
 from cory.trainers.ppo import PPOTrainer
 
@@ -15,7 +13,7 @@ from cory.trainers.ppo import PPOTrainer
 def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
     """One agent that answers the query and is rewarded by its own score."""
     agents = parts.new_ppo_policies(numbered(1))
-    interact = partial(single_turn, agent=next(iter(agents)))
+    interact = played(single_turn(next(iter(agents))))
     evaluator = TeamEvaluator(
         agents,
         parts.task,

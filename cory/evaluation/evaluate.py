@@ -23,11 +23,14 @@ from cory.evaluation.responses import (
 )
 from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
-from cory.rollout.interactions import PIONEER, Interaction, single_turn
+from cory.rollout.interactions import Interaction
+from cory.rollout.scheduler import played, single_turn
 from cory.rollout.speak import Speaking, speak_with
 from cory.runs.files import Line
 from cory.seeding import place_stream
 from cory.tasks import Task
+
+PIONEER = "pioneer"  # role of the agent that speaks first, about the bare query
 
 
 class Evaluator(Protocol):
@@ -120,7 +123,7 @@ class TeamEvaluator:
         if team:
             episodes = self.interact(prompts, SpeakOrRepeat(speak, repeat_alone))
         else:
-            episodes = single_turn(prompts, speak, responses.who)
+            episodes = played(single_turn(responses.who))(prompts, speak)
         if responses.kind == MEASURED:
             self.reward.score(episodes)
         return episodes

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from cory.algorithms.cory import Roles, pioneer_observer
 from cory.config import Config, EvaluationConfig, SamplingConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.evaluate import TeamEvaluator
@@ -19,7 +19,7 @@ from cory.evaluation.response_scores import score_metrics
 from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import wilson
 from cory.models.sampling.generation import draw_uniforms
-from cory.rollout.interactions import Roles, pioneer_observer
+from cory.rollout.scheduler import played
 from cory.runs.files import Line
 from tests.support.building import LetterShare, build, measure
 
@@ -128,9 +128,7 @@ def evaluator_of(skills: tuple[float, ...] = (0.3, 0.6)) -> tuple[TeamEvaluator,
     """The evaluator of a chain of agents with these skills, and the agents."""
     actors = [Actor(f"agent_{i}", skill) for i, skill in enumerate(skills)]
     roles = Roles([actor.name for actor in actors])
-    interact = partial(
-        pioneer_observer, roles=roles, observer_context=lambda q, seen: f"{q} | {'; '.join(seen)}"
-    )
+    interact = played(pioneer_observer(roles, lambda q, seen: f"{q} | {'; '.join(seen)}"))
     agents: Any = {actor.name: actor for actor in actors}
     task: Any = Questions()
     evaluator = TeamEvaluator(

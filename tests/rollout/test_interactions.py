@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from cory.algorithms.cory import build_cory
+from cory.algorithms.cory import Roles, build_cory, pioneer_observer
 from cory.algorithms.ppo import build_ppo
 from cory.episode import Prompt, Turn
 from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
-from cory.rollout.interactions import Roles, pioneer_observer
+from cory.rollout.scheduler import played
 from cory.seeding import Streams
 from cory.tasks.imdb import ImdbTask
 from tests.support.composing import parsed
@@ -59,7 +59,8 @@ THREE = ["[Once| x0| y0]", "[Never| x1| y1]"]
 )
 def test_pioneer_observer(agents: str, transfer: bool, shown: list[Any]) -> None:
     script = Script()
-    episodes = pioneer_observer(PROMPTS, script, Roles(agents), quote if transfer else None)
+    play = pioneer_observer(Roles(agents), quote if transfer else None)
+    episodes = played(play)(PROMPTS, script)
     assert script.shown == shown
     assert not any("SECRET" in context for *_, contexts in script.shown for context in contexts)
     for n, episode in enumerate(episodes):

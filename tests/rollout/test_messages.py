@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from cory.algorithms.cory import Roles, pioneer_observer
 from cory.config import ConfigError, MaporlConfig
 from cory.episode import Context, Episode, Prompt, Turn, as_plain, of_plain
 from cory.rollout.debate_prompts import Chat, Graded, Plain
-from cory.rollout.interactions import Roles, pioneer_observer, single_turn
+from cory.rollout.scheduler import played, single_turn
 from cory.tasks.prompts import PromptsForm
 from tests.support.composing import parsed
 
@@ -46,18 +47,19 @@ class Heard:
 
 def test_a_single_turn_and_an_observer() -> None:
     heard = Heard()
-    single_turn([PROMPT, PLAIN], heard, "a")
+    played(single_turn("a"))([PROMPT, PLAIN], heard)
     assert heard.contexts == [[*BEFORE, ASKED], "Why?"]
     own = ("task.path=here", "task.held_out_share=0.5")
     form = PromptsForm(
         parsed("task=prompts", *own, "task.observer_template='{answers}: {query}'").task
     )
     heard = Heard()
-    pioneer_observer([PROMPT, PLAIN], heard, Roles(["a", "b"]), form.observer_context)
+    both = pioneer_observer(Roles(["a", "b"]), form.observer_context)
+    played(both)([PROMPT, PLAIN], heard)
     said = "by a: Why?"
     assert heard.contexts[2:] == [[*BEFORE, {"role": "user", "content": said}], said]
     heard = Heard()
-    pioneer_observer([PROMPT], heard, Roles(["a", "b"]), None)
+    played(pioneer_observer(Roles(["a", "b"]), None))([PROMPT], heard)
     assert heard.contexts == [[*BEFORE, ASKED]] * 2
 
 

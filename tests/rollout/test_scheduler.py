@@ -1,0 +1,127 @@
+"""Plays are coroutines; what they ask together is one batch, in the order of the episodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from cory.episode import Prompt, Turn
+from cory.rollout.scheduler import Cast, Play, played
+
+NUMBERS = [Prompt(str(n), str(n)) for n in (50, 3, 99, 25)]
+
+
+class Speech:
+    """A `speak` that says a middle of two numbers, or the context, and notes its calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, int, list[Any]]] = []
+
+    def __call__(self, agent: str, role: str, round: int, contexts: Sequence[Any]) -> list[Turn]:
+        self.calls.append((agent, role, round, list(contexts)))
+        return [Turn(agent, role, round, text, said(text), [1], [2]) for text in contexts]
+
+
+def said(context: str) -> str:
+    low, _, high = context.partition(" to ")
+    return str((int(low) + int(high)) // 2) if high else f"<{context}>"
+
+
+def sizes(speech: Speech) -> list[int]:
+    return [len(contexts) for *_, contexts in speech.calls]
+
+
+async def guess(prompt: Prompt, cast: Cast) -> None:
+    """Halve until the number is found: an environment in the play itself."""
+    low, high, number = 0, 100, 0
+    while True:
+        guessed = int((await cast["solver"].say(f"{low} to {high}", "solo", number)).response)
+        if guessed == int(prompt.text):
+            return
+        low, high = (guessed, high) if guessed < int(prompt.text) else (low, guessed)
+        number += 1
+
+
+async def debate(prompt: Prompt, cast: Cast) -> None:
+    """Three answer at once, twice; each is asked by a coroutine within another."""
+    heard = prompt.text
+
+    async def ask(name: str, number: int) -> Turn:
+        await asyncio.sleep(0)
+        return await asyncio.ensure_future(cast[name].say(heard, "debater", number))
+
+    for number in range(2):
+        turns = await asyncio.gather(*(ask(name, number) for name in "abc"))
+        heard += "".join(turn.response for turn in turns)
+
+
+def test_episodes_that_end_leave_smaller_batches() -> None:
+    speech = Speech()
+    episodes = played(guess)(NUMBERS, speech)
+    assert [len(episode.turns) for episode in episodes] == [1, 5, 7, 2]
+    assert [episode.turns[-1].response for episode in episodes] == ["50", "3", "99", "25"]
+    assert sizes(speech) == [4, 3, 2, 2, 2, 1, 1]
+    assert speech.calls[1][3] == ["0 to 50", "50 to 100", "0 to 50"]  # by episode
+
+
+def test_what_is_asked_at_once_is_one_call_for_each_agent() -> None:
+    speech = Speech()
+    (first, *_) = played(debate)(NUMBERS, speech)
+    assert [call[:3] for call in speech.calls] == [
+        (name, "debater", number) for number in range(2) for name in "abc"
+    ]
+    assert sizes(speech) == [4] * 6
+    assert [turn.agent for turn in first.turns] == [*"abcabc"]
+    assert first.turns[3].context == "50<50><50><50>"
+
+
+def test_who_waits_for_something_else_joins_a_later_batch() -> None:
+    speech, opened = Speech(), []
+
+    async def play(prompt: Prompt, cast: Cast) -> None:
+        if prompt.id == "3":
+            await asyncio.sleep(0.05)
+            opened.append(len(speech.calls))
+        for number in range(2):
+            await cast["a"].say(prompt.text, "solo", number)
+
+    episodes = played(play)(NUMBERS, speech)
+    assert opened == [2] and sizes(speech) == [3, 3, 1, 1]
+    assert [len(episode.turns) for episode in episodes] == [2] * 4
+
+
+def failing(where: str) -> Play:
+    async def play(prompt: Prompt, cast: Cast) -> None:
+        if where == "before" and prompt.id == "99":
+            raise KeyError("x")
+        try:
+            await cast["a"].say(prompt.text, "solo")
+            if prompt.id == "99":
+                raise KeyError("x")
+            await asyncio.sleep(60)
+        finally:
+            ended.append(prompt.id)
+
+    ended: list[str] = []
+    play.ended = ended  # type: ignore[attr-defined]
+    return play
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_an_exception_ends_all_episodes(where: str) -> None:
+    speech, play = Speech(), failing(where)
+    with pytest.raises(KeyError):
+        played(play)(NUMBERS, speech)
+    assert len(speech.calls) == (where == "after")
+    others = {"50", "3", "25"} | ({"99"} if where == "after" else set())
+    assert {*play.ended} == others  # type: ignore[attr-defined]  # nobody sleeps on
+
+
+def test_in_a_notebook_a_loop_runs_already() -> None:
+    async def cell() -> int:
+        return len(played(guess)(NUMBERS, Speech()))
+
+    assert asyncio.run(cell()) == 4 and played(guess)([], Speech()) == []
