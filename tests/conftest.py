@@ -22,11 +22,6 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.import_plugin("tests.support.surroundings")
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than cores: half of the time, tests wait for processes that they have started."""
-    return (os.cpu_count() or 1) + 1
-
-
 def pytest_collection_finish() -> None:
     """A million objects of modules and tests stay: no collection need look at them again.
 
