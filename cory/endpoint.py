@@ -237,8 +237,8 @@ class ReplyCache:
         self.lock = threading.Lock()
         self.store = JsonlStore(path)
         # None once the file is open: a run that is refused at its start leaves no file
-        self.rows: list[bytes] | None = self.store.read()
-        for number, row in enumerate(self.rows, 1):
+        self.content: bytes | None = self.store.read()
+        for number, row in enumerate(self.content.splitlines(), 1):
             try:
                 line = line_of(row)
                 name = str(line.pop("key")), str(line.pop("digest"))
@@ -252,8 +252,8 @@ class ReplyCache:
         """Keep a reply; it is on the disk itself when this returns."""
         key, digest = name
         with self.lock:
-            if self.rows is not None:
-                self.store.open(self.rows)
-                self.rows = None
+            if self.content is not None:
+                self.store.open(self.content)
+                self.content = None
             self.store.append([{"key": key, "digest": digest, **asdict(reply)}])
             self.replies[name] = reply

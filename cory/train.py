@@ -101,34 +101,33 @@ def _one_run(cfg: DictConfig, name: str) -> float | None:
         # a search may try what plays no part
         for line in refuse_unread(config, asked_words(), varied):
             print(f"note: {name}: {line}", flush=True)
-    # Nothing is written before the lock is held. With several nodes each of them comes here, and
-    # the worker that writes the records takes the lock.
+    # with several nodes each of them comes here
     one_node = config.hardware.nodes == 1
     with lock(run_dir) if one_node else nullcontext():
         if not prepare(run_dir, cfg, config, [*own_words(), *typed_words()]):
             return objective_of(run_dir, config.objective)
-        if varied is not None:
-            write_varied(run_dir, varied)
-            print(f"{name} begins", flush=True)
-        began = time.monotonic()
-        alone, output = not sweeps.in_parallel(), run_dir / OUTPUT
-        before = output.stat().st_size if output.exists() else 0
-        with nullcontext() if alone else sweeps.output_to(output):
-            # DeepSpeed starts once in a process: jobs of a sweep get their own
-            finished = launch(run_dir, config.hardware, apart=varied is not None)
-        if name:
-            how = "finished in" if finished else "stopped after" if stopping() else "failed after"
-            print(f"{name} {how} {time.monotonic() - began:.0f} s", flush=True)
-        if not finished:
-            if not alone:  # why it failed went to a file
-                said = output.read_bytes()[before:].decode(errors="replace").splitlines()
-                why = [line for line in said if line.startswith(("error: ", "interrupted; "))]
-                for line in why or [f"error: {name}: {output} has what it said"]:
-                    print(line, file=sys.stderr, flush=True)
-            if one_node and not stopping():
-                remove_unbegun(run_dir)
-            raise JobFailed
-        return objective_of(run_dir, config.objective)
+    if varied is not None:
+        write_varied(run_dir, varied)
+        print(f"{name} begins", flush=True)
+    began = time.monotonic()
+    alone, output = not sweeps.in_parallel(), run_dir / OUTPUT
+    before = output.stat().st_size if output.exists() else 0
+    with nullcontext() if alone else sweeps.output_to(output):
+        # DeepSpeed starts once in a process: jobs of a sweep get their own
+        finished = launch(run_dir, config.hardware, apart=varied is not None)
+    if name:
+        how = "finished in" if finished else "stopped after" if stopping() else "failed after"
+        print(f"{name} {how} {time.monotonic() - began:.0f} s", flush=True)
+    if not finished:
+        if not alone:  # why it failed went to a file
+            said = output.read_bytes()[before:].decode(errors="replace").splitlines()
+            why = [line for line in said if line.startswith(("error: ", "interrupted; "))]
+            for line in why or [f"error: {name}: {output} has what it said"]:
+                print(line, file=sys.stderr, flush=True)
+        if one_node and not stopping():
+            remove_unbegun(run_dir)
+        raise JobFailed
+    return objective_of(run_dir, config.objective)
 
 
 def choose_run_dir(config: Config, cfg: DictConfig) -> Path:

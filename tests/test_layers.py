@@ -16,7 +16,7 @@ import cory
 
 ROOT = Path(cory.__file__).resolve().parent
 LAYERS = [  # low to high; packages of one layer may import each other, but not in a circle
-    ["config", "episode", "seeding", "distributed"],
+    ["config", "episode", "seeding", "distributed", "user_function"],
     ["functional", "games"],
     ["models", "tasks"],
     ["runs"],

@@ -13,8 +13,8 @@ from cory import distributed
 from cory.config import ConfigError, PythonRewardConfig, require
 from cory.episode import TEXT_ONLY, Episode, Metrics, Prompt, Turn
 from cory.rewards import RunFacts
-from cory.runs.user_function import RAISED, load_function, told
 from cory.tasks import Task
+from cory.user_function import RAISED, load_function, told
 
 Row = tuple[Prompt, Turn]
 # TRL gives `prompts`, `completions` and `completion_ids` in place of these columns

@@ -49,7 +49,7 @@ class GameSet:
 
     def _open(self, game: GameRules) -> None:
         self.store = JsonlStore(self.path)
-        rows = self.store.read()
+        rows = self.store.read().splitlines()
         if rows and not self._played_by_these_weights():
             print(
                 f"note: {self.path} is of other weights; its games are played again",
@@ -63,7 +63,7 @@ class GameSet:
                 f"{len(rows) - len(sound)} games are played again",
                 file=sys.stderr,
             )
-        self.store.open(sound)
+        self.store.open(b"".join(row + b"\n" for row in sound))
         if self.weights is not None:
             self._describe({WEIGHTS: self.weights})
         for number, row in enumerate(sound, 1):

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from cory import distributed
-from cory.config import ConfigError, HardwareConfig
+from cory.config import ConfigError, HardwareConfig, require
 from cory.episode import Metrics
 from cory.models.policy import Policy
 from cory.models.weight_files import load_plain
@@ -59,7 +59,7 @@ class Checkpoints:
         place = distributed.from_first(self._new_place(done) if first else self.folder)
         part = place.with_suffix(PART)
         try:
-            if distributed.rank() == 0:
+            if first:
                 # not its parents: a run directory that was moved or deleted is not made again
                 self.folder.mkdir(exist_ok=True)
                 part.mkdir()
@@ -68,27 +68,17 @@ class Checkpoints:
                 agent.kept.save(part)
             torch.save(state, part / state_file())
             distributed.wait_for_all()
-            fault = distributed.first_works(partial(self._seal, part, done))
-            if fault is not None:
-                raise OSError(fault)
-            if distributed.rank() == 0:
-                part.rename(place)
-                sync(self.folder)
-                sync(self.folder.parent)
+            distributed.first_works(partial(self._publish, part, place, done))
         except (torch.OutOfMemoryError, torch.distributed.DistError):
             raise
         # torch reports a full disk as a RuntimeError
         except (OSError, RuntimeError) as error:
             shutil.rmtree(part, ignore_errors=True)
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+            reason = (str(error).strip() or repr(error)).splitlines()[0]
             raise WriteError(
                 f"the checkpoint {place} could not be written, is the disk full? ({reason}); "
                 f"{self.newest()}"
             ) from error
-        if distributed.rank() == 0:
-            for old in self._places()[self.keep_last :]:
-                shutil.rmtree(old, ignore_errors=True)
-        distributed.wait_for_all()
 
     def restore(self, agents: Mapping[str, Policy]) -> tuple[int, dict[str, Any]] | None:
         """Load the newest checkpoint; its number of iterations and this process's state.
@@ -100,31 +90,35 @@ class Checkpoints:
         if not places:
             return None
         place = places[0]
-        manifest = distributed.first_works(partial(self._inspected, place))
-        if isinstance(manifest, str):
-            raise ConfigError(f"{place} {manifest}")
+        done = distributed.first_works(partial(self._inspect, place))
         for agent in agents.values():
             agent.kept.load(place)
-        return manifest["iterations"], load_plain(place / state_file())
+        return done, load_plain(place / state_file())
 
-    def _inspected(self, place: Path) -> dict[str, Any] | str:
-        """The manifest of a checkpoint, or why the run cannot go on from it."""
+    def _inspect(self, place: Path) -> int:
+        """The iterations before a checkpoint; ConfigError where the run cannot go on from it."""
         older = "the one before it" if len(self._places()) > 1 else "the start"
         instead = f"delete it to go on from {older}"
         try:
             manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-            for key, wanted in self.facts.items():
-                if manifest[key] != wanted:
-                    return (
-                        f"has {key}={manifest[key]}, not {wanted}: go on with the same, or delete "
-                        f"{self.folder.parent} to start again"
-                    )
-            for name, sha256 in manifest["files"].items():
-                if not (place / name).is_file() or sha256_of(place / name) != sha256:
-                    return f"is damaged: {name} is not what was written; {instead}"
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            return f"is damaged: its {MANIFEST} cannot be read; {instead}"
-        return dict(manifest)
+            theirs = {key: manifest[key] for key in self.facts}
+            files, done = dict(manifest["files"]), int(manifest["iterations"])
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise ConfigError(
+                f"{place} is damaged: its {MANIFEST} cannot be read; {instead}"
+            ) from error
+        for key, ours in self.facts.items():
+            require(
+                theirs[key] == ours,
+                f"{place} has {key}={theirs[key]}, not {ours}: go on with the same, or delete "
+                f"{self.folder.parent} to start again",
+            )
+        for name, sha256 in files.items():
+            require(
+                (place / name).is_file() and sha256_of(place / name) == sha256,
+                f"{place} is damaged: {name} is not what was written; {instead}",
+            )
+        return done
 
     def newest(self) -> str:
         """The newest checkpoint, in words."""
@@ -145,9 +139,8 @@ class Checkpoints:
         if not places or (at_most is not None and size > at_most):
             shutil.rmtree(self.folder, ignore_errors=True)
             return 0
-        for other in self.folder.iterdir():
-            if other != places[0]:
-                shutil.rmtree(other, ignore_errors=True)
+        for older in places[1:]:
+            shutil.rmtree(older, ignore_errors=True)
         return size
 
     def _places(self) -> list[Path]:
@@ -157,25 +150,23 @@ class Checkpoints:
 
     def _new_place(self, done: int) -> Path:
         """A name that sorts behind those of all checkpoints after no more iterations."""
-        first = self.folder / f"{done:06d}"
-        taken = sorted(path.name for path in self.folder.glob(f"{first.name}*"))
-        number = int(taken[-1][len(first.name) + 1 :] or 0) + 1 if taken else 0
-        return self.folder / f"{first.name}-{number:03d}" if number else first
+        taken = max((path.name for path in self.folder.glob(f"{done:06d}*")), default=None)
+        if taken is None:
+            return self.folder / f"{done:06d}"
+        return self.folder / f"{done:06d}-{int(taken.partition('-')[2] or 0) + 1:03d}"
 
-    def _seal(self, part: Path, done: int) -> str | None:
-        """Write the manifest: SHA-256 of the files, which are put on the disk before.
-
-        returns: why this was not possible; None: it was
-        """
+    def _publish(self, part: Path, place: Path, done: int) -> None:
+        """Give a checkpoint its manifest and its name; those beyond `keep_last` go."""
         files = sorted(path for path in part.rglob("*") if path.is_file())
-        try:
-            hashes = {str(path.relative_to(part)): sha256_of(path) for path in files}
-            sync_tree(part)
-            manifest = self.facts | {"iterations": done, "files": hashes}
-            write_whole(part / MANIFEST, json.dumps(manifest, indent=1) + "\n")
-        except OSError as error:
-            return str(error)
-        return None
+        hashes = {str(path.relative_to(part)): sha256_of(path) for path in files}
+        sync_tree(part)
+        manifest = self.facts | {"iterations": done, "files": hashes}
+        write_whole(part / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+        part.rename(place)
+        sync(self.folder)
+        sync(self.folder.parent)
+        for old in self._places()[self.keep_last :]:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def state_file() -> str:
@@ -217,17 +208,19 @@ class BestAgents:
     def offer(self, iteration: int, metrics: Metrics) -> None:
         """Export the agents if this iteration's value is better than all before it."""
         value = distributed.from_first(float(metrics.get(self.metric, math.nan)))
-        if not math.isfinite(value) or not self._is_better(value):
+        sign = 1 if self.mode == "max" else -1
+        best = sign * float(self.best["value"]) if self.best else -math.inf
+        if not math.isfinite(value) or sign * value <= best:
             return
-        if distributed.rank() == 0:
-            shutil.rmtree(self.part, ignore_errors=True)
-        self.export(self.part, iteration + 1)
         self.best = {
             "metric": self.metric,
             "mode": self.mode,
             "value": value,
             "iteration": iteration,  # from 0, as in metrics.jsonl; the agents are as after it
         }
+        if distributed.rank() == 0:
+            shutil.rmtree(self.part, ignore_errors=True)
+        self.export(self.part, iteration + 1)
         if distributed.rank() == 0:
             try:
                 sync_tree(self.part)
@@ -236,12 +229,6 @@ class BestAgents:
             except OSError as error:
                 raise unwritten(self.place, error) from error
         distributed.wait_for_all()
-
-    def _is_better(self, value: float) -> bool:
-        if not self.best:
-            return True
-        before = float(self.best["value"])
-        return value > before if self.mode == "max" else value < before
 
     def _replace(self) -> None:
         """Put the agents in `best.part/`, which are written, into `best/`."""

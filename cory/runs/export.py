@@ -144,37 +144,28 @@ def model_card(
     own: settings of the agent's base model, which may be the team's second one
     done: iterations so far, where the run is not over
     """
-    task, algorithm = config.task, config.algorithm
-    length = algorithm.iterations if done is None else done
-    rows = {
-        "run": f"{config.experiment}, scale {config.scale}, seed {config.seed}",
-        "base model": f"`{own.path}`, in {own.precision}"
-        + ("" if own.quantisation == "none" else ", linear layers in NF4 (4 bits)"),
-        "algorithm": f"algorithm={algorithm.name}",
-        "task": f"task={task.name}, {task.path or task.source}",
-        "reward": config.reward.name,
-        "iterations": f"{length} of {algorithm.prompts_drawn()} prompts",
-        "commit": commit or "unknown",
-    }
-    if model.value_head is not None:
-        rows["value head"] = f"`{VALUE_HEAD}`: weight (1, H), bias (1,) on the last hidden state"
+    algorithm = config.algorithm
+    done = algorithm.iterations if done is None else done
     front = ["tags: [cory, reinforcement-learning]"]
     if is_hub_name(own.path):  # the hub takes no other
         front.append(f"base_model: {own.path}")
     if model.base is None:
-        kind, load = "full model", 'AutoModelForCausalLM.from_pretrained("<this folder>")'
+        load = 'AutoModelForCausalLM.from_pretrained("<this folder>")'
     else:
-        kind, load = "LoRA adapter", f'PeftModel.from_pretrained({_base(own)}, "<this folder>")'
+        load = f'PeftModel.from_pretrained({_base(own)}, "<this folder>")'
         front.append("library_name: peft")
+    quantised = "" if own.quantisation == "none" else ", linear layers in NF4 (4 bits)"
     lines = [
         *("---", *front, "---", ""),
-        *(f"# {model.name} of {config.experiment}, seed {config.seed}", ""),
-        *(f"A {kind}, trained by cory.", ""),
-        *("| | |", "|---|---|"),
-        *(f"| {name} | {value} |" for name, value in rows.items()),
-        *("", f"    {load}"),
+        f"# {model.name} of {config.experiment}, scale {config.scale}, seed {config.seed}",
+        "",
+        f"Trained by cory (commit {commit or 'unknown'}) from `{own.path}` in {own.precision}"
+        f"{quantised}: algorithm={algorithm.name}, task={config.task.name}, "
+        f"reward={config.reward.name}, {done} iterations of {algorithm.prompts_drawn()} prompts.",
     ]
-    return "\n".join(lines) + "\n"
+    if model.value_head is not None:
+        lines += ["", f"`{VALUE_HEAD}`: weight (1, H), bias (1,) on the last hidden state."]
+    return "\n".join([*lines, "", f"    {load}", ""])
 
 
 def _base(own: ModelConfig) -> str:

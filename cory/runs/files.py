@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -69,21 +69,16 @@ class JsonlStore:
         self._file: IO[bytes] | None = None
         self._error: OSError | None = None  # the first failure to write
 
-    def read(self) -> list[bytes]:
-        """The whole lines; none where there is no file."""
+    def read(self) -> bytes:
+        """The whole lines; nothing where there is no file."""
         try:
             content = self.path.read_bytes() if self.path.exists() else b""
         except OSError as error:
             raise unwritten(self.path, error) from error
-        # bytes: splitting text would also cut at Unicode line separators inside responses
-        return content[: content.rfind(b"\n") + 1].splitlines()
+        return content[: content.rfind(b"\n") + 1]
 
-    def open(self, rows: Sequence[bytes]) -> None:
-        """Cut the file back to some of the lines that it has, in one step, and append after them.
-
-        rows: of `read`
-        """
-        kept = b"".join(row + b"\n" for row in rows)
+    def open(self, kept: bytes) -> None:
+        """Let the file hold what is kept of `read`, in one step, and append after it."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if not self.path.exists() or self.path.stat().st_size != len(kept):
@@ -127,10 +122,7 @@ def encoded(line: Line) -> str:
 
 def line_of(row: bytes | str) -> Line:
     """The value of a line of JSON; ValueError where it is no object with keys."""
-    try:
-        value = json.loads(row)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    value = json.loads(row)
     if not isinstance(value, dict):
         raise ValueError("it is no JSON object")
     return value

@@ -1,6 +1,8 @@
 """Copies of a run's records for W&B, TensorBoard and trackio; nothing is ever read back from there.
 
-Each of the three libraries is imported only by the runs that use it.
+Each of the three libraries is imported only by the runs that use it. The first process has a mirror
+for each that is asked for; `log` gets the metrics of an iteration, `log_samples` training episodes,
+and `close` is called whether or not the run is finished.
 """
 
 import io
@@ -11,7 +13,7 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from cory.config import Config, ConfigError
 from cory.episode import Episode, Metrics
@@ -26,37 +28,6 @@ WANDB, WANDB_ID = "wandb", "wandb_id"  # folder and file of the run directory
 TENSORBOARD = "tensorboard"  # folder of the run directory
 TRACKIO_NAME = "trackio_name"  # file of the run directory
 FLUSH_S = 1  # W&B's default, 15 s, would lose that much of a killed run
-
-
-class Mirror(Protocol):
-    """Gets what the records get, in the first process."""
-
-    def log(self, iteration: int, metrics: Metrics) -> None:
-        """The metrics of one iteration."""
-        ...
-
-    def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
-        """Training episodes as text."""
-        ...
-
-    def close(self) -> None:
-        """The process logs nothing more, whether or not the run is finished."""
-        ...
-
-
-def mirrors_of(config: Config, run_dir: Path, commit: str | None, logged: int) -> list[Mirror]:
-    """The mirrors that the settings ask for, begun.
-
-    logged: iterations that the records have; of a resumed run those before its checkpoint
-    """
-    mirrors: list[Mirror] = []
-    if config.wandb.mode != "disabled":
-        mirrors.append(WandbMirror(config, run_dir, commit))
-    if config.tensorboard:
-        mirrors.append(TensorBoardMirror(run_dir, logged))
-    if config.trackio is not None:
-        mirrors.append(TrackioMirror(config, run_dir))
-    return mirrors
 
 
 class WandbMirror:
@@ -216,6 +187,24 @@ class TrackioMirror:
     def close(self) -> None:
         with redirect_stdout(io.StringIO()):
             self.run.finish()
+
+
+Mirror = WandbMirror | TensorBoardMirror | TrackioMirror
+
+
+def mirrors_of(config: Config, run_dir: Path, commit: str | None, logged: int) -> list[Mirror]:
+    """The mirrors that the settings ask for, begun.
+
+    logged: iterations that the records have; of a resumed run those before its checkpoint
+    """
+    mirrors: list[Mirror] = []
+    if config.wandb.mode != "disabled":
+        mirrors.append(WandbMirror(config, run_dir, commit))
+    if config.tensorboard:
+        mirrors.append(TensorBoardMirror(run_dir, logged))
+    if config.trackio is not None:
+        mirrors.append(TrackioMirror(config, run_dir))
+    return mirrors
 
 
 def name_of(config: Config, run_dir: Path) -> str:

@@ -10,8 +10,6 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,9 +17,10 @@ from typing import Any
 
 import torch
 
+from cory import distributed
 from cory.config import Config, require
 from cory.episode import Episode, Metrics, reward_columns
-from cory.runs.files import JsonlStore, Line, line_of, unwritten, write_whole
+from cory.runs.files import JsonlStore, Line, unwritten, write_whole
 from cory.runs.mirrors import Mirror, mirrors_of
 from cory.runs.run_dir import METRICS, RECORD, SAMPLES, SCORES, TIMES
 
@@ -30,49 +29,19 @@ PACKAGES = (  # that results depend on
     "cory", "torch", "transformers", "deepspeed", "peft", "bitsandbytes", "hydra-core", "omegaconf",
     "datasets", "wandb", "numpy",
 )  # fmt: skip
+FILES = (METRICS, TIMES, SAMPLES, SCORES)
 WHAT_RUNS = (":/cory", ":/conf", ":/pyproject.toml")  # docs and results do not count
 
 
-class Record:
-    """What the loop logs to; it keeps nothing: all processes but the first have one like this."""
+class Recorder:
+    """Writes a run's records; lines are on the disk itself as soon as they are logged.
 
-    def start(self, done: int, state: dict[str, Any] | None) -> int:
-        """Begin, or go on after `done` iterations.
+    Only the first process writes; the others have one that does nothing.
+    """
 
-        state: of `state_dict`, as it was then; None at the beginning
-        returns: how many of these iterations are logged: all, or all but the last; of the first
-            process, whose number counts for all
-        """
-        return 0
-
-    def log(self, iteration: int, metrics: Metrics) -> None:
-        """The metrics of one iteration."""
-
-    def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
-        """Keep training episodes as text."""
-
-    def log_lines(self, lines: list[Line]) -> None:
-        """Keep other lines of samples.jsonl, such as an evaluation's responses."""
-
-    def log_scores(self, line: Line) -> None:
-        """Keep what each prompt contributes to an evaluation's metrics."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state that a checkpoint keeps."""
-        return {}
-
-    def finish(self) -> None:
-        """Mark the run as complete."""
-
-    def close(self) -> None:
-        """Close files and connections, whether or not the run finished."""
-
-
-class Recorder(Record):
-    """Writes a run's records; lines are on the disk itself as soon as they are logged."""
-
-    def __init__(self, run_dir: Path, config: Config, used_before: int) -> None:
+    def __init__(self, run_dir: Path, config: Config, used_before: int = 0) -> None:
         """used_before: `memory_used` before anything was loaded."""
+        self.writes = distributed.rank() == 0
         self.used_before = used_before
         self.run_dir = run_dir
         self.config = config
@@ -86,65 +55,40 @@ class Recorder(Record):
         self.last: Metrics = {}
 
     def start(self, done: int, state: dict[str, Any] | None) -> int:
-        """Open the records, cut back to their first `done` iterations.
+        """Open the records as they were when a checkpoint was written; later lines come again.
 
-        Later lines will be written again. The last of these iterations may be in the checkpoint
-        but not in the log: then its evaluation is dropped, too.
-
-        returns: how many iterations are logged
+        done: iterations before the checkpoint
+        state: of `state_dict`, as it was then; None at the beginning
+        returns: how many of these iterations are logged: all, or all but the last; of the first
+            process, whose number counts for all
         """
+        if not self.writes:
+            return 0
         sizes = {}
         if state is not None:
-            self.began, self.earlier_s = state["began"], state["wall_s"]
+            self.began, self.earlier_s, self.last = state["began"], state["wall_s"], state["last"]
             self.clean = self.clean and state["clean"] and state["commit"] == self.commit
             sizes = state["sizes"]
             print(f"{self.run_dir}: resumed after iteration {done}", flush=True)
-        begun = state is not None  # else the evaluation before the training is logged again, too
-        lines = self._open(METRICS, sizes, lambda line: line["iteration"] < done)
-        logged = len(lines)
-        require(
-            done - 1 <= logged <= done,
-            f"{self.run_dir / METRICS} has {logged} of the {done} iterations before the newest "
-            f"checkpoint; its numbers are lost, so delete {self.run_dir} to start again",
-        )
-        self._open(TIMES, sizes, lambda line: line["iteration"] < logged)
-        self._open(
-            SAMPLES,
-            sizes,
-            lambda line: (
-                begun and line["iteration"] < (done if line["kind"] == TRAINING else logged)
-            ),
-        )
-        self._open(SCORES, sizes, lambda line: begun and line["iteration"] < logged)
+        kept = {name: self._kept(name, sizes.get(name, 0)) for name in FILES}
+        for name, content in kept.items():
+            self.stores[name].open(content)
         (self.run_dir / RECORD).unlink(missing_ok=True)  # of a finished run that goes on
-        for line in lines:
-            self.last |= {key: value for key, value in line.items() if key != "iteration"}
+        logged = kept[METRICS].count(b"\n")
         self.mirrors = mirrors_of(self.config, self.run_dir, self.commit, logged)
         return logged
 
-    def _open(self, name: str, sizes: dict[str, int], counts: Callable[[Line], bool]) -> list[Line]:
-        """Cut a file back to the sound lines that count, and open it for more; those lines.
-
-        sizes: bytes of each file that the checkpoint relies on; ConfigError where they are damaged
-        """
+    def _kept(self, name: str, size: int) -> bytes:
+        """The first `size` bytes of a file, on which a checkpoint relies."""
         store = self.stores[name] = JsonlStore(self.run_dir / name)
-        kept, lines, sound = [], [], 0
-        with suppress(ValueError, LookupError, TypeError):  # damaged, and so all that follows
-            for row in store.read():
-                line = line_of(row)
-                if counts(line):
-                    kept.append(row)
-                    lines.append(line)
-                sound += len(row) + 1
-        size = sizes.get(name, 0)
+        content = store.read()
         require(
-            sound >= size,
+            len(content) >= size,
             f"{store.path} is not what the run has written: of the {size} bytes before the newest "
-            f"checkpoint only {sound} can be read; put them back, or delete {self.run_dir} to "
+            f"checkpoint only {len(content)} are there; put them back, or delete {self.run_dir} to "
             f"start again",
         )
-        store.open(kept)
-        return lines
+        return content[:size]
 
     def log(self, iteration: int, metrics: Metrics) -> None:
         """A line of metrics.jsonl and one of times.jsonl, and both to the mirrors.
@@ -157,36 +101,43 @@ class Recorder(Record):
         for mirror in self.mirrors:
             mirror.log(iteration, metrics)
         if times:
-            self.stores[TIMES].append([{"iteration": iteration, **times}])
+            self._append(TIMES, [{"iteration": iteration, **times}])
         # it marks the iteration as done
-        self.stores[METRICS].append([{"iteration": iteration, **numbers}])
+        self._append(METRICS, [{"iteration": iteration, **numbers}])
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
         """Episodes as text, one line each, with scores and credits."""
-        self.stores[SAMPLES].append(sample_line(iteration, episode) for episode in episodes)
+        self._append(SAMPLES, [sample_line(iteration, episode) for episode in episodes])
         for mirror in self.mirrors:
             mirror.log_samples(iteration, episodes)
 
     def log_lines(self, lines: list[Line]) -> None:
-        """Lines of samples.jsonl as they are."""
-        self.stores[SAMPLES].append(lines)
+        """Other lines of samples.jsonl, such as an evaluation's responses."""
+        self._append(SAMPLES, lines)
 
     def log_scores(self, line: Line) -> None:
-        """A line of prompt_scores.jsonl."""
-        self.stores[SCORES].append([line])
+        """A line of prompt_scores.jsonl: what each prompt contributes to an evaluation."""
+        self._append(SCORES, [line])
+
+    def _append(self, name: str, lines: list[Line]) -> None:
+        if self.writes:
+            self.stores[name].append(lines)
 
     def state_dict(self) -> dict[str, Any]:
-        """Length of each file; start time, seconds of work and version of the code so far."""
+        """What a checkpoint keeps: lengths of files, last values, start, seconds, commit."""
         return {
             "sizes": {name: store.size for name, store in self.stores.items()},
             "began": self.began,
             "wall_s": self._wall_s(),
+            "last": self.last,
             "commit": self.commit,
             "clean": self.clean,
         }
 
     def finish(self) -> None:
         """Write record.json, which marks the run as complete."""
+        if not self.writes:
+            return
         config = self.config
         record = {
             "experiment": config.experiment,

@@ -18,7 +18,7 @@ from cory.evaluation.prompt_scores import BEFORE
 from cory.evaluation.responses import BEFORE_ANY, BeforeEach, EvalRequest
 from cory.rewards import RunReward
 from cory.runs.checkpoint import BestAgents, Checkpoints
-from cory.runs.recorder import Record
+from cory.runs.recorder import Recorder
 from cory.runs.stop import Stopped, StopRequest
 from cory.runtime.progress import bar_stream, progress
 from cory.trainers.divergence import TrainingDiverged
@@ -37,7 +37,7 @@ class Loop:
 
     algorithm: Algorithm
     config: Config
-    record: Record
+    record: Recorder
     checkpoints: Checkpoints
     stop: StopRequest
     export: Callable[[int], None]  # writes the agents as they are after so many iterations

@@ -33,8 +33,8 @@ from cory.models.context import described_length
 from cory.models.places import resolve
 from cory.runs.run_dir import AGENTS, has_iterations, read_record, require_own
 from cory.runs.settings import read_settings
-from cory.runs.user_function import require_functions
 from cory.tasks.data.tables import FORMATS, file_of_split, json_lines
+from cory.user_function import require_functions
 
 Refusals = Iterator[str]
 ADAPTER = "adapter_config.json"

@@ -29,8 +29,8 @@ from cory.runs.checkpoint import BestAgents, Checkpoints
 from cory.runs.export import export_agents
 from cory.runs.files import WriteError
 from cory.runs.mirrors import print_hints
-from cory.runs.recorder import Record, Recorder, memory_used
-from cory.runs.run_dir import ITERATIONS, WORKER_LOCK, WORKER_WAIT_S, lock, why_it_cannot_grow
+from cory.runs.recorder import Recorder, memory_used
+from cory.runs.run_dir import ITERATIONS, lock, why_it_cannot_grow
 from cory.runs.settings import read_settings, settings_digest
 from cory.runs.stop import Stopped, StopRequest
 from cory.runtime.build import build_parts, check_devices
@@ -74,7 +74,7 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     if first:
         print(needed, flush=True)
     keep_freed_memory()
-    with lock(run_dir, WORKER_LOCK, WORKER_WAIT_S) if first else nullcontext():
+    with lock(run_dir) if first else nullcontext():
         train(run_dir, config, settings_digest(settings), stop)
     if first:
         # pandas, scipy and matplotlib: only at the end
@@ -96,8 +96,7 @@ def train(run_dir: Path, config: Config, digest: str, stop: StopRequest) -> None
     algorithm: Algorithm = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     agents = algorithm.agents
     reward = parts.reward if isinstance(parts.reward, RunReward) else None
-    first = distributed.rank() == 0
-    record = Recorder(run_dir, config, used_before) if first else Record()
+    record = Recorder(run_dir, config, used_before)
     checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
     export = partial(export_agents, agents, config, parts.commit)
     best = None

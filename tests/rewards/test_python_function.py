@@ -17,7 +17,7 @@ from cory.config import PythonRewardConfig, SumConfig
 from cory.episode import TEXT_ONLY, Episode, Prompt, Turn, reward_columns
 from cory.rewards import RunFacts, RunReward
 from cory.rewards.python_function import PythonReward, as_number
-from cory.runs.user_function import require_functions
+from cory.user_function import require_functions
 from tests.support.refusals import refusal
 
 Write = Callable[..., str]

@@ -17,7 +17,6 @@ from cory.runs.run_dir import (
     LOCK,
     METRICS,
     RECORD,
-    WORKER_LOCK,
     in_use,
     lock,
     prepare,
@@ -246,22 +245,13 @@ def test_a_lock_holds_for_the_life_of_its_process(tmp_path: Path) -> None:
     assert holder.stdout is not None and holder.stdout.readline() == "locked\n"
     assert in_use(tmp_path)
     said = f"^run_dir={tmp_path} is in use by another process$"
-    with pytest.raises(ConfigError, match=said), lock(tmp_path):
+    with pytest.raises(ConfigError, match=said), lock(tmp_path, wait_s=0.1):
         pass
+    (tmp_path / SETTINGS).touch()
+    remove_unbegun(tmp_path)  # as a second command does that was refused: nothing is lost
+    assert (tmp_path / SETTINGS).exists()
     holder.kill()
     with lock(tmp_path, wait_s=SOON):  # killed, and not even waited for
         assert in_use(tmp_path)
     holder.wait()
     assert (tmp_path / LOCK).exists() and not in_use(tmp_path)
-
-
-def test_the_next_worker_waits_until_the_one_before_is_gone(tmp_path: Path) -> None:
-    """Whose command was killed; the command's own lock is another one."""
-    with lock(tmp_path, WORKER_LOCK):
-        with lock(tmp_path):
-            assert in_use(tmp_path)
-        assert in_use(tmp_path)
-        with pytest.raises(ConfigError, match="is in use"), lock(tmp_path, WORKER_LOCK, 0.1):
-            pass
-    with lock(tmp_path, WORKER_LOCK, 0.1):
-        pass

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from cory.config import ConfigError, parse_config
+from cory.models.cpu_products import CPU_HAS_BF16, cpu_has_bf16
 from cory.runs import precision
-from cory.runs.precision import CPU_HAS_BF16, cpu_has_bf16
 from cory.runs.run_dir import same_run, unfinished_run, write_settings
 from tests.support.composing import compose_config
 
