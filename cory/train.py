@@ -32,6 +32,7 @@ from cory.runs.run_dir import (
     unfinished_run,
 )
 from cory.runs.settings import SETTINGS
+from cory.runs.stop import listen, stop_code, stoppable, stopping
 from cory.runtime import sweeps
 from cory.runtime.hydra_setup import (
     CONF,
@@ -47,11 +48,7 @@ from cory.runtime.launch import (
     end_of_command,
     end_with_parent,
     launch,
-    listen,
     refuse_launchers,
-    stop_code,
-    stoppable,
-    stopping,
 )
 from cory.runtime.refusals import parsed, refuse_early, refuse_unread
 from cory.runtime.varied import ADHOC, name_of, varied_of

@@ -18,15 +18,8 @@ from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from cory.config import HardwareConfig
-from cory.runtime.launch import (
-    FINISHED,
-    PARENT,
-    REFUSED,
-    STOPPED,
-    ending,
-    say_at_once,
-    when_asked_to_stop,
-)
+from cory.runs.stop import PARENT, interruptible
+from cory.runtime.launch import FINISHED, REFUSED, STOPPED, ending
 
 JOIN_TIMEOUT = 1800  # seconds to wait for the other nodes; people type the commands
 
@@ -37,7 +30,7 @@ def run_workers(run_dir: Path, hardware: HardwareConfig) -> int:
     logging.disable(logging.CRITICAL)  # the agent's log: a process that fails says why
     try:
         # the folder is where processes say why they failed
-        with tempfile.TemporaryDirectory(prefix="cory_") as folder, when_asked_to_stop(stop_all):
+        with tempfile.TemporaryDirectory(prefix="cory_") as folder, interruptible(none_started):
             start = elastic_launch(launch_config(run_dir, hardware, folder), sys.executable)
             start("-m", "cory.runtime.worker", run_dir)
     except ChildFailedError as error:
@@ -72,14 +65,9 @@ def launch_config(run_dir: Path, hardware: HardwareConfig, folder: str) -> Launc
     )
 
 
-def stop_all() -> None:
-    """Pass a request to stop on; where no process has been started, leave."""
-    workers = psutil.Process().children()
-    if not workers:
-        raise KeyboardInterrupt
-    say_at_once("stopping: the run saves and leaves (a second Ctrl-C ends it at once)")
-    for worker in workers:
-        worker.send_signal(signal.SIGTERM)
+def none_started() -> bool:
+    """Whether the agent still waits for other nodes."""
+    return not psutil.Process().children()
 
 
 def exit_code(failures: dict[int, ProcessFailure]) -> int:

@@ -32,18 +32,9 @@ from cory.runs.mirrors import print_hints
 from cory.runs.recorder import Recorder, memory_used
 from cory.runs.run_dir import ITERATIONS, lock, why_it_cannot_grow
 from cory.runs.settings import read_settings, settings_digest
-from cory.runs.stop import Stopped, StopRequest
+from cory.runs.stop import Stopped, StopRequest, listen, saves_from_here
 from cory.runtime.build import build_parts, check_devices
-from cory.runtime.launch import (
-    FINISHED,
-    REFUSED,
-    SIGNALS,
-    STOPPED,
-    end_with_parent,
-    leave,
-    say_at_once,
-    when_asked_to_stop,
-)
+from cory.runtime.launch import FINISHED, REFUSED, STOPPED, end_with_parent, leave
 from cory.runtime.loop import Loop
 from cory.runtime.progress import above_bars
 from cory.trainers.divergence import TrainingDiverged
@@ -108,7 +99,7 @@ def train(run_dir: Path, config: Config, digest: str, stop: StopRequest) -> None
 
     loop = Loop(algorithm, config, record, checkpoints, stop, export_iteration, reward, best)
     try:
-        stop.begun = True
+        saves_from_here()
         if stop.asked_anywhere():  # by a signal that came while all was built
             raise Stopped("left before the first iteration")
         with above_bars():
@@ -150,54 +141,32 @@ def keep_freed_memory() -> None:
         mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
-def run_alone(run_dir: Path) -> int:
-    """A run with one process, in this one; its exit code, once its reason has been printed."""
-    stop = StopRequest()
-
-    def ask() -> None:
-        stop.ask()
-        say_at_once(
-            f"stopping: the run in {run_dir} saves and leaves (a second Ctrl-C ends it at once)"
-        )
-
-    try:
-        with when_asked_to_stop(ask):
-            code, reason = attempt(run_dir, stop)
-    finally:
-        stop_process_group()
-    if reason is not None:
-        print(reason, file=sys.stderr)
-    return code
-
-
-def run_one_of_many() -> None:
-    """`python -m cory.runtime.worker <run_dir>`, which torch's elastic agent starts."""
+def main() -> None:
+    """`python -m cory.runtime.worker <run_dir>`: one of a run's processes, or its only one."""
     end_with_parent()
-    stop = StopRequest()
-    for number in SIGNALS:
-        signal.signal(number, lambda *_: stop.ask())
-    try:
-        code, reason = attempt(Path(sys.argv[1]), stop)
-    except KeyboardInterrupt:
-        code, reason = STOPPED, None
+    listen()
+    code, reason = attempt(Path(sys.argv[1]))
     if reason is not None:
-        tell_agent(reason)
+        tell(reason)
     leave(code)
 
 
-def tell_agent(reason: str) -> None:
-    """Leave a reason where the agent finds it, which prints that of the first process to fail."""
+def tell(reason: str) -> None:
+    """Say why the run failed: on the screen, or to torch's agent, which gives the first reason."""
+    place = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if place is None:
+        print(reason, file=sys.stderr)
+        return
     now = time.time_ns()
     told = {"message": reason, "extraInfo": {"timestamp": now // 10**9, "nanoseconds": now}}
-    file = Path(os.environ["TORCHELASTIC_ERROR_FILE"])
-    file.write_text(json.dumps({"message": told}), encoding="utf-8")
+    Path(place).write_text(json.dumps({"message": told}), encoding="utf-8")
 
 
-def attempt(run_dir: Path, stop: StopRequest) -> tuple[int, str | None]:
+def attempt(run_dir: Path) -> tuple[int, str | None]:
     """Run the settings of `run_dir`; the exit code, and why the run failed where it did."""
     silence_libraries()
     try:
-        work(run_dir, stop)
+        work(run_dir, StopRequest())
     except Stopped as stopped:
         if distributed.rank() == 0:
             print(stopped)
@@ -212,6 +181,9 @@ def attempt(run_dir: Path, stop: StopRequest) -> tuple[int, str | None]:
             line = " ".join(said.split())[:200]
             return REFUSED, f"error: the connection to another process was lost ({line})"
         return REFUSED, traceback.format_exc().rstrip()
+    finally:
+        if distributed.count() == 1:  # of several, others may be gone
+            stop_process_group()
     return FINISHED, None
 
 
@@ -227,4 +199,4 @@ def silence_libraries() -> None:
 
 
 if __name__ == "__main__":
-    run_one_of_many()
+    main()

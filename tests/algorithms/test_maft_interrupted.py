@@ -12,7 +12,7 @@ from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config
 from cory.episode import Metrics
 from cory.runs.checkpoint import Checkpoints
-from cory.runs.recorder import Record
+from cory.runs.recorder import Recorder
 from cory.runs.stop import Stopped
 from cory.runtime.loop import Loop
 from cory.trainers.supervised import CollectedExamples
@@ -21,8 +21,12 @@ from tests.support.agents import Settings, build_agents, sums
 pytestmark = pytest.mark.slow
 
 
-class Last(Record):
-    """Keeps the metrics of the last iteration."""
+class Last(Recorder):
+    """Keeps the metrics of the last iteration, and writes nothing."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(Path(config.run_dir), config)
+        self.writes = False
 
     def log(self, iteration: int, metrics: Metrics) -> None:
         self.metrics = {key: value for key, value in metrics.items() if "time/" not in key}
@@ -37,7 +41,7 @@ def looped(config: Config, stops: Callable[[], bool]) -> list[Any]:
     assert isinstance(trainer.collect, DebateCollector)
     stop = trainer.collect.parts.stop
     stop.asked = stops  # type: ignore[method-assign]
-    checkpoints, record = Checkpoints(path, "settings", config.hardware, 2), Last()
+    checkpoints, record = Checkpoints(path, "settings", config.hardware, 2), Last(config)
     Loop(trainer, config, record, checkpoints, stop, lambda done: None).run()
     return [sums(trainer), trainer.episodes, list(record.metrics.items())]
 
@@ -58,7 +62,7 @@ def test_debates_are_left_after_a_batch_and_batches_change_nothing(
     collected = trainer.collect(0)
     assert held == [3, 3, 3, 1]
     assert collected.examples == build_agents(maft()).collect(0).examples
-    trainer.collect.parts.stop.signalled = True
+    trainer.collect.parts.stop.asked = lambda: True  # type: ignore[method-assign]
     with pytest.raises(Stopped, match="saved before iteration 1, whose debates begin again"):
         trainer.collect(0)
 

@@ -37,7 +37,7 @@ from tests.support.composing import compose_config
 
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.support.imported"])
-MODULES = {worker.__name__: worker.run_one_of_many, launch.__name__: launch.main}
+MODULES = {worker.__name__: worker.main}
 SLAB = "CORY_TEST_SLAB"  # environment: bytes of logits that are computed at once
 
 
