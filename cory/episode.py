@@ -48,6 +48,17 @@ class Prompt:
 
 
 @dataclass
+class Asked:
+    """What an agent is asked to say."""
+
+    context: Context
+    role: str
+    round: int = 0
+    prompt: str = ""  # id of the prompt that the episode is about
+    uniforms: Tensor | None = None  # (limit,) float64 in [0, 1), one per token; None: greedily
+
+
+@dataclass
 class Turn:
     """One response by one agent, with the context it saw.
 
@@ -67,6 +78,8 @@ class Turn:
     bonus: float = 0.0  # set by the credit rule: the part of the credit that shaping adds
     flawed: bool = False  # set by the credit rule: a guard against reward hacking was broken
     credit: float | None = None  # set by the credit rule
+    # log-probability of each token under the distribution that it was sampled from
+    sampler_logprobs: list[float] = field(default_factory=list)
     summary: str | None = None  # set by a debate: the summary of the others' last answers it saw
     shortened: bool = False  # set by a debate: its prompt was shortened to fit the context
     # set by a sum of rewards: each one's score before its weight; None where it does not apply
@@ -82,6 +95,11 @@ class Turn:
     def tokens(self) -> int:
         """Tokens of context and response."""
         return len(self.context_ids) + len(self.response_ids)
+
+
+def absent_turn(agent: str, role: str, round: int) -> Turn:
+    """A turn after the end of an episode; of its context one token stays, for attention."""
+    return Turn(agent, role, round, context="", response="", context_ids=[0], response_ids=[])
 
 
 def reward_columns(turn: Turn) -> dict[str, Any]:

@@ -40,9 +40,7 @@ from cory.models.lora import DESCRIPTION, load_adapter, merged
 from cory.models.policy import Actor, Policy
 from cory.models.precision import set_float32_products, store_as_products
 from cory.models.team import Team
-from cory.rollout.interactions import Interaction
-from cory.rollout.scheduler import played, single_turn
-from cory.rollout.speak import speak_with
+from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.runs.export import VALUE_HEAD, start_from, with_card
 from cory.runs.run_dir import AGENTS
 from cory.runs.settings import read_settings
@@ -122,10 +120,10 @@ class TrainedTeam:
             agent is None or agent in self.actors,
             f"agent={agent}: {self.run_dir} has {', '.join(self.actors)}",
         )
-        interact = self._interaction() if agent is None else played(single_turn(agent))
+        play = self._play() if agent is None else single_turn(agent)
         return [
             [Said(t.agent, t.role, t.round, t.response) for t in episode.turns if not t.absent]
-            for episode in self.episodes(prompts, interact, **how)
+            for episode in self.episodes(prompts, play, **how)
         ]
 
     def vote(self, said: Sequence[Said]) -> str | None:
@@ -141,7 +139,7 @@ class TrainedTeam:
     def episodes(
         self,
         prompts: Sequence[str],
-        interact: Interaction,
+        play: Play,
         greedy: bool = False,
         seed: int | None = None,
         max_tokens: int | None = None,
@@ -153,8 +151,7 @@ class TrainedTeam:
         asked = [self._prompt(prompt, limit) for prompt in prompts]
         base_seed = self.config.seed if seed is None else seed
         streams = (place_stream(base_seed, place) for place in count())
-        speak = speak_with(self.actors, limit, None if greedy else sampling, streams)
-        return interact(asked, speak) if asked else []
+        return RollOut(self.actors, limit, None if greedy else sampling, streams)(play, asked)
 
     def _prompt(self, text: str, limit: int) -> Prompt:
         """A text in the form of the task; at most `limit` tokens are to follow it."""
@@ -213,28 +210,28 @@ class TrainedTeam:
         actors = self._debates().actors(self.policies) if debates else self.policies
         return {**actors, BASE: next(iter(self.policies.values())).reference(BASE)}
 
-    def _interaction(self) -> Interaction:
+    def _play(self) -> Play:
         """Who speaks when, seeing what."""
         algorithm = self.config.algorithm
         if isinstance(algorithm, CoryConfig):
             transfer = self.form.observer_context if algorithm.knowledge_transfer else None
-            return played(pioneer_observer(Roles(self.names), transfer))
+            return pioneer_observer(Roles(self.names), transfer)
         if isinstance(algorithm, DebateConfig):
             require(
                 not getattr(algorithm, "verifier_feedback", False),
                 f"{self.run_dir}: its debaters are told a verifier's scores, which is not loaded; "
                 f"agent=<name> asks one alone",
             )
-            return self._debates().debate(algorithm.agents, algorithm.turns)
+            return self._debates().debate(algorithm.agents, algorithm.turns).play
         if isinstance(algorithm, MaftConfig):
             debates = MaftDebates(algorithm, self.form, self.models["model"])
-            return debates.debate(algorithm.evaluation_agents, algorithm.evaluation_turns)
+            return debates.debate(algorithm.evaluation_agents, algorithm.evaluation_turns).play
         require(
             is_own("algorithm", algorithm.name),
             f"{self.run_dir}: how the agents of algorithm={algorithm.name} speak together is known "
             f"to its package alone; agent=<name> asks one",
         )
-        return played(single_turn(self.names[0]))
+        return single_turn(self.names[0])
 
 
 def load_team(

@@ -32,7 +32,7 @@ from cory.runs.run_dir import (
     unfinished_run,
 )
 from cory.runs.settings import SETTINGS
-from cory.runs.stop import listen, stop_code, stoppable, stopping
+from cory.runs.signals import listen, stop_code, stoppable, stopping
 from cory.runtime import sweeps
 from cory.runtime.hydra_setup import (
     CONF,

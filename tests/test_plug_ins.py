@@ -174,13 +174,9 @@ class RelayConfig(PPOConfig):
 def build(config, parts):
     agents = parts.new_ppo_policies(["planner", "solver"])
 
-    def relay(prompts, speak):
-        from cory.episode import Episode
-
-        plans = speak("planner", "plan", 0, [prompt.text for prompt in prompts])
-        texts = [plan.response + prompt.text for plan, prompt in zip(plans, prompts)]
-        turns = map(list, zip(plans, speak("solver", "solve", 0, texts)))
-        return [Episode(*one) for one in zip(prompts, turns)]
+    async def relay(prompt, cast):
+        plan = await cast["planner"].say(prompt.text, "plan")
+        await cast["solver"].say(plan.response + prompt.text, "solve")
 
     class Known:
         def new_ppo_policies(self, names):
@@ -190,7 +186,7 @@ def build(config, parts):
             return getattr(parts, name)
 
     trainer = build_ppo(config, Known())
-    trainer.interact, trainer.assign_credit = relay, shared_sum
+    trainer.play, trainer.assign_credit = relay, shared_sum
     return trainer
 
 

@@ -10,7 +10,7 @@ from cory.episode import Episode, Metrics, Prompt
 from cory.evaluation.evaluate import PIONEER, TeamEvaluator
 from cory.evaluation.response_scores import score_metrics
 from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
-from cory.rollout.scheduler import Cast, Play, played
+from cory.rollout.scheduler import Cast, Play
 from cory.trainers.estimators import estimator_of
 from cory.trainers.metrics import role_metrics, transfer_metrics
 from cory.trainers.ppo import PPOTrainer
@@ -90,13 +90,13 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
         return role_metrics(episodes, metrics) | transfer_metrics(episodes, parts.team.stops)
 
     transfer = parts.task.observer_context if config.knowledge_transfer else None
-    interact = played(pioneer_observer(roles, transfer))
+    play = pioneer_observer(roles, transfer)
     evaluator = TeamEvaluator(
         agents,
         parts.task,
         parts.reward,
         config.sampling,
-        interact,
+        play,
         agents,
         places=len(agents),
         team_metrics=score_metrics,
@@ -108,7 +108,7 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
         parts.task,
         parts.reward,
         parts.streams,
-        interact=interact,
+        play=play,
         actors=agents,
         assign_credit=CREDIT[config.credit] if config.collective_reward else own_score,
         estimate=estimator_of(config),

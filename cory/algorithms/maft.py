@@ -13,12 +13,12 @@ from typing import ClassVar
 from torch import Tensor
 
 from cory.algorithms.maft_data import DebateCollector
-from cory.algorithms.maft_endpoint import EndpointActor, EndpointDebate, EndpointEvaluator
+from cory.algorithms.maft_endpoint import EndpointActor, EndpointEvaluator, Server
 from cory.algorithms.parts import Parts
 from cory.algorithms.sft import no_statistics, response_nll
 from cory.config import CORRECT, GENERATION_ONLY, MaftConfig
 from cory.endpoint import Endpoint
-from cory.episode import Context, Episode, Prompt
+from cory.episode import Context, Prompt
 from cory.evaluation.diversity import Diversity
 from cory.evaluation.evaluate import Evaluator, TeamEvaluator
 from cory.evaluation.maft import MaftMetrics
@@ -26,11 +26,10 @@ from cory.models.policy import Actor, Policy
 from cory.models.team import Team
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Plain
-from cory.rollout.interactions import Interaction, Speak
 from cory.rollout.maft_prompts import Identified, SumUp, Told
 from cory.rollout.opponents import REPLIES
+from cory.rollout.scheduler import Cast
 from cory.tasks import Form, Task
-from cory.tasks.judged import judged
 from cory.trainers.supervised import FinetunePlan, SupervisedTrainer
 
 BASE = "base"  # the untrained model
@@ -43,15 +42,13 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     policies: dict[str, Policy] = {}
     pretrained = {name: p.detach() for name, p in parts.team.pretrained.named_parameters()}
     actors: dict[str, Actor] = {}
-    interact: Interaction = evaluated
     if config.endpoint is None:
         policies = parts.new_policies(config.names())
         actors |= policies
         actors[BASE] = next(iter(policies.values())).reference(BASE)
     else:  # one model speaks for every agent, and none learns
-        endpoint = Endpoint(config.endpoint, Path(parts.config.run_dir) / REPLIES)
-        interact = remote = EndpointDebate(endpoint, evaluated)
-        actors |= {name: EndpointActor(name, remote) for name in (*config.names(), BASE)}
+        server = Server(Endpoint(config.endpoint, Path(parts.config.run_dir) / REPLIES))
+        actors |= {name: EndpointActor(name, server) for name in (*config.names(), BASE)}
     prompts = parts.task.held_out(parts.config.evaluation.prompts, parts.config.evaluation.split)
     questions = [prompt.text for prompt in prompts]
     diversity = Diversity(config.diversity, parts.team.device, questions)
@@ -60,7 +57,7 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         parts.task,
         parts.reward,
         config.sampling,
-        interact,
+        evaluated.play,
         actors,
         places=evaluated.places,
         team_metrics=MaftMetrics(config, policies, actors[BASE], diversity),
@@ -68,11 +65,11 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         rows=parts.config.hardware.responses_at_once,
     )
     if config.endpoint is not None:
-        evaluator = EndpointEvaluator(remote, evaluator)
+        evaluator = EndpointEvaluator(server, evaluator)
     talk: Debate | Hinted = debates.debate(config.agents, config.turns)
     if config.select == CORRECT:
         talk = Hinted(config, parts.task, parts.team)
-    collector = DebateCollector(config, parts, talk, talk.places, policies, actors)
+    collector = DebateCollector(config, parts, talk.play, talk.places, policies, actors)
     starts = {
         name: initial_weights(policy, pretrained)
         for name, policy in policies.items()
@@ -153,7 +150,6 @@ class MaftDebates:
             fits=lambda agent, context: self._fits(context),
             read=self.task.read,
             consensus=None,
-            judge=None,
             summariser=SumUp(config.prompts, BASE) if config.summary else None,
         )
 
@@ -167,31 +163,25 @@ class MaftDebates:
 
 @dataclass(frozen=True)
 class Hinted:
-    """An interaction: one answer to each problem; where it is wrong, another one with a hint.
+    """One answer to each problem; where it is wrong, another one with a hint.
 
     The hint is the right answer (STaR, Zelikman et al., 2022).
     """
 
-    places: ClassVar[int] = 2  # calls of `speak`, as `Debate.places`
+    places: ClassVar[int] = 2  # what is said in an episode, as `Debate.places`
 
     config: MaftConfig
     task: Task
     team: Team
 
-    def __call__(self, prompts: list[Prompt], speak: Speak) -> list[Episode]:
-        """An episode of two turns per prompt; the second is absent where none was needed."""
-        name = self.config.policy(0, 0)
-        first = speak(name, "solo", 0, [prompt.opening for prompt in prompts])
-        given = [(turn.response, str(p.answer)) for p, turn in zip(prompts, first, strict=True)]
-        hints: list[Context | None] = [
-            None if right else self._hint(prompt)
-            for prompt, right in zip(prompts, judged(self.task, given), strict=True)
-        ]
-        again = speak(name, "hinted", 1, hints)
-        return [
-            Episode(prompt, [one, other])
-            for prompt, one, other in zip(prompts, first, again, strict=True)
-        ]
+    async def play(self, prompt: Prompt, cast: Cast) -> None:
+        """An episode of two turns; the second is absent where none was needed."""
+        agent = cast[self.config.policy(0, 0)]
+        first = await agent.say(prompt.opening, "solo")
+        if self.task.is_right(first.response, str(prompt.answer)):
+            agent.absent("hinted", 1)
+        else:
+            await agent.say(self._hint(prompt), "hinted", 1)
 
     def _hint(self, prompt: Prompt) -> Context:
         answer = str(prompt.answer)

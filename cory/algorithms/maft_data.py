@@ -16,8 +16,7 @@ from cory.functional.credit import rounds_of
 from cory.functional.selection import Answers, mix_critic_debates, select
 from cory.functional.votes import VoteRule
 from cory.models.policy import Actor, Policy
-from cory.rollout.interactions import Interaction
-from cory.rollout.speak import speak_with
+from cory.rollout.scheduler import Play, RollOut
 from cory.seeding import keyed
 from cory.trainers.supervised import CollectedExamples, Example
 
@@ -34,8 +33,8 @@ class DebateCollector:
 
     config: MaftConfig
     parts: Parts
-    interact: Interaction
-    places: int  # calls of `speak` in an episode: more than turns where somebody sums up
+    play: Play
+    places: int  # what is said in an episode: more than turns where somebody sums up
     policies: Mapping[str, Policy]
     actors: Mapping[str, Actor]
 
@@ -87,8 +86,9 @@ class DebateCollector:
         for start in range(0, len(prompts), size):
             # the debates of an iteration may take hours: they can be left after each batch
             self.parts.stop.check(f"before iteration {iteration + 1}, whose debates begin again")
-            speak = speak_with(self.actors, sampling.max_response_tokens, sampling, iter(streams))
-            episodes += self.interact(prompts[start : start + size], speak)
+            limit = sampling.max_response_tokens
+            roll_out = RollOut(self.actors, limit, sampling, iter(streams))
+            episodes += roll_out(self.play, prompts[start : start + size])
         return episodes
 
     def _own(

@@ -65,7 +65,7 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
         parts.task,
         debates.reward,
         parts.streams,
-        interact=debates.debate(config.agents, config.turns),
+        play=debates.debate(config.agents, config.turns).play,
         actors=actors,
         assign_credit=assign_credit,
         estimate=estimator_of(config),
@@ -153,7 +153,7 @@ class TrainedDebates:
             fits=fits,
             read=parts.task.read,
             consensus=config.consensus,
-            judge=self.reward.score if config.verifier_feedback else None,
+            scored=config.verifier_feedback,
         )
 
     def evaluator(
@@ -167,7 +167,7 @@ class TrainedDebates:
             parts.task,
             self.reward,
             config.sampling,
-            self.debate(agents, rounds),
+            self.debate(agents, rounds).play,
             actors,
             places=agents * rounds,
             team_metrics=DebateMetrics(agents, VoteRule(config.vote_ties, config.unreadable_votes)),

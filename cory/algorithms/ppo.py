@@ -5,7 +5,7 @@ from cory.config import PPOConfig
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.evaluation.response_scores import score_metrics
 from cory.functional.credit import own_score
-from cory.rollout.scheduler import played, single_turn
+from cory.rollout.scheduler import single_turn
 from cory.trainers.estimators import estimator_of
 from cory.trainers.ppo import PPOTrainer
 
@@ -13,13 +13,13 @@ from cory.trainers.ppo import PPOTrainer
 def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
     """One agent that answers the query and is rewarded by its own score."""
     agents = parts.new_ppo_policies(numbered(1))
-    interact = played(single_turn(next(iter(agents))))
+    play = single_turn(next(iter(agents)))
     evaluator = TeamEvaluator(
         agents,
         parts.task,
         parts.reward,
         config.sampling,
-        interact,
+        play,
         agents,
         places=1,
         team_metrics=score_metrics,
@@ -31,7 +31,7 @@ def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
         parts.task,
         parts.reward,
         parts.streams,
-        interact=interact,
+        play=play,
         actors=agents,
         assign_credit=own_score,
         estimate=estimator_of(config),

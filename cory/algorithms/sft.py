@@ -17,7 +17,7 @@ from cory.models.policy import Actor, Policy
 from cory.models.sampling.generation import draw_limit
 from cory.rewards import Reward
 from cory.rollout.debate import Debate
-from cory.rollout.speak import speak_with
+from cory.rollout.scheduler import RollOut
 from cory.trainers.supervised import CollectedExamples, Example, FinetunePlan, SupervisedTrainer
 
 
@@ -74,8 +74,8 @@ class BestDebates:
         config, parts = self.config, self.parts
         sampling, streams = config.sampling, parts.streams
         limit = draw_limit(sampling, streams.length)
-        speak = speak_with(self.actors, limit, sampling, repeat(streams.sampling))
-        episodes = self.debate(parts.task.sample(config.prompts_per_iteration), speak)
+        roll_out = RollOut(self.actors, limit, sampling, repeat(streams.sampling), self.reward)
+        episodes = roll_out(self.debate.play, parts.task.sample(config.prompts_per_iteration))
         self.reward.score(episodes)
         kept = best(episodes, config.keep_share)
         examples: dict[str, list[Example]] = {name: [] for name in config.policies()}

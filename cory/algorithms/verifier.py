@@ -16,7 +16,7 @@ from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.verifier import VerifierEvaluator
 from cory.functional.losses import token_bce
 from cory.functional.verdicts import verdict_logits
-from cory.models.policy import Policy
+from cory.models.policy import Policy, asked_of
 from cory.models.sampling.generation import draw_limit
 from cory.rewards.verifier import readings
 from cory.seeding import Streams
@@ -113,8 +113,8 @@ class AnswerCollector:
             A text takes the place of its prompt's own.
             """
             contexts = [p.asking(text) for p, text in zip(prompts, texts, strict=True)]
-            spoken = self.author.turns("solo", 0, contexts, limit, sampling, self.streams.sampling)
-            turns = [turn for turn, _ in spoken]
+            asked = asked_of("solo", contexts, limit, self.streams.sampling)
+            turns = self.author.turns(asked, limit, sampling)
             given = [(t.response, str(p.answer)) for p, t in zip(prompts, turns, strict=True)]
             for turn, right in zip(turns, judged(self.task, given), strict=True):
                 turn.right, turn.score = right, float(right)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from cory import distributed
 from cory.config import SamplingConfig
-from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Prompt, Turn
+from cory.episode import TEXT_ONLY, Episode, Metrics, Prompt, Turn
 from cory.evaluation.response_scores import score_metrics
 from cory.evaluation.responses import (
     MEASURED,
@@ -23,9 +23,7 @@ from cory.evaluation.responses import (
 )
 from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
-from cory.rollout.interactions import Interaction
-from cory.rollout.scheduler import played, single_turn
-from cory.rollout.speak import Speaking, speak_with
+from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.runs.files import Line
 from cory.seeding import place_stream
 from cory.tasks import Task
@@ -46,13 +44,13 @@ class Evaluator(Protocol):
 
 @dataclass(frozen=True)
 class TeamEvaluator:
-    """Evaluates agents one by one, and together by an interaction; an `Evaluator`."""
+    """Evaluates agents one by one, and together by a play; an `Evaluator`."""
 
     agents: Mapping[str, Policy]
     task: Task
     reward: Reward
     sampling: SamplingConfig
-    interact: Interaction  # with the roles as they are now
+    play: Play  # with the roles as they are now
     actors: Mapping[str, Actor]
     places: int  # calls of `speak` in an episode: more than turns where somebody sums up
     team_metrics: Callable[[Task, ResponseSet, EvalRequest], Metrics]
@@ -108,22 +106,22 @@ class TeamEvaluator:
         """One episode per row; the reward scores it unless it is a probe."""
         prompts = [responses.prompt(row) for row in rows]
         team = responses.who == TEAM
-        streams = iter(responses.streams)
-        speak = speak_with(
+
+        def said_alone(agent: str, role: str, episode: int) -> Turn | None:
+            """The pioneer sees what it saw then, so that its response would be the same."""
+            if not team or role != PIONEER:
+                return None
+            return repeated(responses.alone[agent].lines[rows[episode]], agent, role)
+
+        roll_out = RollOut(
             self.actors if team else self.agents,
             self.sampling.max_response_tokens,
             None if responses.samples is None else self.sampling,
-            streams,
+            iter(responses.streams),
+            self.reward,
+            said_alone,
         )
-
-        def repeat_alone(actor: str, role: str) -> list[Turn]:
-            next(streams)
-            return [repeated(responses.alone[actor].lines[row], actor, role) for row in rows]
-
-        if team:
-            episodes = self.interact(prompts, SpeakOrRepeat(speak, repeat_alone))
-        else:
-            episodes = played(single_turn(responses.who))(prompts, speak)
+        episodes = roll_out(self.play if team else single_turn(responses.who), prompts)
         if responses.kind == MEASURED:
             self.reward.score(episodes)
         return episodes
@@ -135,35 +133,6 @@ class TeamEvaluator:
         prompt, sample = episode.prompt, responses.sample(row)
         turns = [line_turn(turn, prompt) for turn in episode.turns]
         return as_line(request, responses.kind, responses.who, sample, prompt) | {"turns": turns}
-
-
-@dataclass(frozen=True)
-class SpeakOrRepeat:
-    """A `Speak` in which the pioneer repeats what it said alone.
-
-    It sees what it saw then, so that its response would be the same.
-    """
-
-    speak: Speaking
-    repeat: Callable[[str, str], list[Turn]]  # actor, role -> what it said
-
-    def __call__(
-        self, actor: str, role: str, round: int, contexts: Sequence[Context | None]
-    ) -> list[Turn]:
-        """A turn per context, as `Speak`."""
-        if role == PIONEER:
-            return self.repeat(actor, role)
-        return self.speak(actor, role, round, contexts)
-
-    def together(
-        self,
-        actor: str,
-        roles: Sequence[str],
-        round: int,
-        contexts: Sequence[Sequence[Context | None]],
-    ) -> list[list[Turn]]:
-        """As `SpeaksTogether`; pioneers do not speak with others."""
-        return self.speak.together(actor, roles, round, contexts)
 
 
 def repeated(line: Line, agent: str, role: str) -> Turn:

@@ -12,7 +12,7 @@ from cory.evaluation.prompt_scores import by_prompt
 from cory.evaluation.responses import EvalRequest, ResponseSet
 from cory.functional.statistics import binomial_se
 from cory.functional.votes import VoteRule
-from cory.models.policy import Actor, Policy
+from cory.models.policy import Actor, Policy, asked_of
 from cory.seeding import place_stream
 from cory.tasks import Task
 
@@ -82,8 +82,8 @@ class MaftMetrics:
         contexts = [prompt.opening for prompt in prompts]
         stream = place_stream(request.seed, BASE_PLACE)
         limit = sampling.max_response_tokens
-        spoken = self.base.turns("base", 0, contexts, limit, sampling, stream)
-        return [[turn.response] for turn, _ in spoken]
+        asked = asked_of("base", contexts, limit, stream)
+        return [[turn.response] for turn in self.base.turns(asked, limit, sampling) if turn]
 
 
 def kind_of(config: MaftConfig, number: int) -> str:

@@ -19,7 +19,7 @@ from cory.evaluation.responses import (
 )
 from cory.functional.statistics import mean
 from cory.functional.verdicts import auc, auc_contributions
-from cory.models.policy import Policy
+from cory.models.policy import Policy, asked_of
 from cory.rewards.verifier import correctness_probabilities, readings
 from cory.runs.files import Line
 from cory.seeding import place_stream
@@ -62,8 +62,7 @@ class VerifierEvaluator:
         asked = [prompts[row % len(prompts)] for row in rows]
         limit = self.sampling.max_response_tokens
         contexts = [prompt.opening for prompt in asked]
-        spoken = self.author.turns("solo", 0, contexts, limit, self.sampling, stream)
-        turns = [turn for turn, _ in spoken]
+        turns = self.author.turns(asked_of("solo", contexts, limit, stream), limit, self.sampling)
         scores = self.scores([turn.context for turn in turns], [turn.response for turn in turns])
         lines = []
         for row, prompt, turn, score in zip(rows, asked, turns, scores, strict=True):

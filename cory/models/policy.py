@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cory import distributed
 from cory.config import HardwareConfig, SamplingConfig, require
-from cory.episode import Context, Turn
+from cory.episode import Asked, Context, Turn
 from cory.functional.masking import pad_turns
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.engine import Engine
@@ -21,8 +21,6 @@ from cory.models.sampling.generation import Response, draw_uniforms, generate
 from cory.models.sampling.supported import require_supported
 from cory.models.shared_engine import StoredWeights
 from cory.models.team import Team
-
-Spoken = list[tuple[Turn, list[float]]]  # turns, and log-probabilities of what was sampled
 
 
 class TokenRow(Protocol):
@@ -111,80 +109,50 @@ class Policy:
         return nullcontext() if self._engine is None else self._engine.whole()
 
     def turns(
-        self,
-        role: str,
-        round: int,
-        contexts: Sequence[Context | None],
-        limit: int,
-        sampling: SamplingConfig | None,
-        stream: torch.Generator,
-    ) -> Spoken:
-        """A turn per context, and its tokens' log-probabilities under the sampling distribution.
+        self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
+    ) -> list[Turn]:
+        """A turn for each that it is asked, with its tokens' log-probabilities.
 
-        contexts: None where the turn is absent
         limit: the most tokens of a response
         sampling: None decodes greedily
         """
-        (spoken,) = self.turns_together([role], round, [contexts], limit, sampling, [stream])
-        return spoken
-
-    def turns_together(
-        self,
-        roles: Sequence[str],
-        round: int,
-        contexts: Sequence[Sequence[Context | None]],
-        limit: int,
-        sampling: SamplingConfig | None,
-        streams: Sequence[torch.Generator],
-    ) -> list[Spoken]:
-        """The turns of several roles, sampled together: the same as one role after another.
-
-        contexts: of each role, as many for each
-        streams: of each role; where they are one object its numbers are drawn role after role
-        """
-        every = [context for own in contexts for context in own]
-        texts = [None if context is None else self.team.render(context) for context in every]
-        said = self.respond(texts, limit, sampling, *streams)
+        texts = [self.team.render(one.context) for one in asked]
+        numbers = [one.uniforms for one in asked if one.uniforms is not None]
+        uniforms = torch.stack(numbers) if sampling is not None and numbers else None
+        said = self.respond(texts, limit, sampling, uniforms)
         plain = not self.team.config.special_tokens_in_text
-        width = len(contexts[0])
-        turns = [
-            (
-                Turn(
-                    agent=self.name,
-                    role=roles[number // width],
-                    round=round,
-                    context=text or "",
-                    response=self.team.texts.response(ids, response.ids, plain),
-                    context_ids=ids,
-                    response_ids=response.ids,
-                ),
-                response.sampler_logprobs,
+        return [
+            Turn(
+                agent=self.name,
+                role=one.role,
+                round=one.round,
+                context=text,
+                response=self.team.texts.response(ids, response.ids, plain),
+                context_ids=ids,
+                response_ids=response.ids,
+                sampler_logprobs=response.sampler_logprobs,
             )
-            for number, (text, (ids, response)) in enumerate(zip(texts, said, strict=True))
+            for one, text, (ids, response) in zip(asked, texts, said, strict=True)
         ]
-        return [turns[width * part : width * (part + 1)] for part in range(len(roles))]
 
     def respond(
         self,
-        contexts: list[str | None],
+        contexts: list[str],
         limit: int,
         sampling: SamplingConfig | None,
-        *streams: torch.Generator,
+        uniforms: Tensor | None,
     ) -> list[tuple[list[int], Response]]:
         """Token ids of each context, and a response of at most `limit` tokens to it.
 
-        contexts: rendered; None where there is no response: random numbers are drawn all the same
+        contexts: rendered
         sampling: None decodes greedily
-        streams: each draws for an equal part of the contexts
+        uniforms: (B, limit), see `generate`; a response depends neither on the size of a pass nor
+            on the number of processes
         """
+        if not contexts:
+            return []
         tokenizer = self.team.tokenizer
-        asked = [number for number, context in enumerate(contexts) if context is not None]
-        # one token stands for the context of an absent turn: attention needs a token to look at
-        rows: list[list[int]] = [[int(tokenizer.pad_token_id)] for _ in contexts]
-        if asked:
-            texts = [context for context in contexts if context is not None]
-            for number, ids in zip(asked, self.team.texts.ids(texts), strict=True):
-                rows[number] = ids
+        rows = self.team.texts.ids(contexts)
         longest, room = max(map(len, rows)), self.team.context_length
         require(min(map(len, rows)) > 0, "a prompt has no tokens: the model needs at least one")
         require(
@@ -192,11 +160,6 @@ class Policy:
             f"a prompt of {longest} tokens and algorithm.sampling.max_response_tokens ({limit}) "
             f"exceed the model's context of {room} tokens",
         )
-        # drawn for all rows at once: a response depends neither on the size of a pass nor on
-        # the number of processes, and no two rows share their numbers
-        part = len(rows) // len(streams)
-        drawn = [draw_uniforms(part, limit, s) for s in streams] if sampling is not None else []
-        uniforms = torch.cat(drawn) if drawn else None
         self.model.train(self.samples_with_dropout and not self.frozen)
         with self.whole():
             self.model.activate()
@@ -218,11 +181,9 @@ class Policy:
                     )
 
                 responses = distributed.map_rows(
-                    asked, max(1, len(asked)), answer, lambda n: len(rows[n])
+                    range(len(rows)), len(rows), answer, lambda n: len(rows[n])
                 )
-        by_row = dict(zip(asked, responses, strict=True))
-        nothing = Response([], [])
-        return [(row, by_row.get(number, nothing)) for number, row in enumerate(rows)]
+        return list(zip(rows, responses, strict=True))
 
     def tensors(self, rows: Sequence[TokenRow | None]) -> tuple[Tensor, Tensor, Tensor]:
         """input_ids (B, L), attention_mask (B, L) and response_mask (B, R) of the rows.
@@ -261,13 +222,17 @@ class Actor(Protocol):
     name: str
 
     def turns(
-        self,
-        role: str,
-        round: int,
-        contexts: Sequence[Context | None],
-        limit: int,
-        sampling: SamplingConfig | None,
-        stream: torch.Generator,
-    ) -> Spoken:
-        """As `Policy.turns`."""
+        self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
+    ) -> Sequence[Turn | None]:
+        """As `Policy.turns`; None where a server finds the context too long."""
         ...
+
+
+def asked_of(
+    role: str, contexts: Sequence[Context], limit: int, stream: torch.Generator
+) -> list[Asked]:
+    """Contexts for `Actor.turns`, each with its own random numbers of a stream."""
+    drawn = draw_uniforms(len(contexts), limit, stream)
+    return [
+        Asked(context, role, uniforms=row) for context, row in zip(contexts, drawn, strict=True)
+    ]

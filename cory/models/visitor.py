@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import torch
-
 from cory.config import SamplingConfig
-from cory.episode import Context
-from cory.models.policy import Policy, Spoken
+from cory.episode import Asked, Turn
+from cory.models.policy import Policy
 
 
 class Visitor:
@@ -30,15 +28,9 @@ class Visitor:
         self._policy = None
 
     def turns(
-        self,
-        role: str,
-        round: int,
-        contexts: Sequence[Context | None],
-        limit: int,
-        sampling: SamplingConfig | None,
-        stream: torch.Generator,
-    ) -> Spoken:
+        self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
+    ) -> list[Turn]:
         """As `Policy.turns`; ValueError where its weights are not there."""
         if self._policy is None:
             raise ValueError(f"{self.name} has not been loaded")
-        return self._policy.turns(role, round, contexts, limit, sampling, stream)
+        return self._policy.turns(asked, limit, sampling)

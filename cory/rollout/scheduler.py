@@ -1,19 +1,26 @@
 """Episodes as coroutines: each prompt has a `play`, and what plays ask together is one batch.
 
-Whoever can go on asks first; then all that one agent is asked in one role is one call of `speak`,
-in the order of the episodes. A play may also await something else, as a tool: it joins a later
-batch.
+Whoever can go on asks first; then all that one agent is asked is one call of its model, in the
+order of the episodes. A play may also await something else, as a tool: it joins a later batch.
+Plays run in the first process; the others take part in the batches.
 """
 
 import asyncio
+import traceback
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from cory.episode import Context, Episode, Prompt, Turn
-from cory.rollout.interactions import Interaction, Speak
+import torch
+
+from cory import distributed
+from cory.config import ConfigError, SamplingConfig
+from cory.episode import Asked, Context, Episode, Prompt, Turn, absent_turn
+from cory.models.policy import Actor
+from cory.models.sampling.generation import draw_uniforms
+from cory.rewards import Reward
 
 # turns of the loop in which nobody asks, after which all wait: what is asked within
 # `asyncio.gather`, or by a coroutine that another one awaits, comes a few turns later
@@ -22,16 +29,38 @@ LOOK_S = 0.001  # between two looks while all plays wait for something outside
 T = TypeVar("T")
 
 
+class TooLong(ConfigError):
+    """What an agent was shown does not fit its model's context; raised to the play that asked."""
+
+
 @dataclass
 class Utterance:
     """What an agent is asked to say in one episode."""
 
     episode: int
     agent: str
-    role: str
-    round: int
-    context: Context
+    asked: Asked
     turn: asyncio.Future[Turn]
+
+
+@dataclass
+class Scoring:
+    """Turns of an episode that its agents want scored before they go on."""
+
+    episode: int
+    turns: list[Turn]
+    done: asyncio.Future[None]
+
+
+@dataclass
+class Waiting:
+    """What the plays wait for."""
+
+    utterances: list[Utterance] = field(default_factory=list)
+    scorings: list[Scoring] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.utterances) + len(self.scorings)
 
 
 @dataclass
@@ -39,33 +68,50 @@ class Speaker:
     """An agent, as the play of one episode knows it."""
 
     name: str
-    episode: int
-    turns: list[Turn]  # of the episode
-    asked: list[Utterance]  # of all episodes, not yet answered
+    cast: "Cast"
 
-    async def say(self, context: Context, role: str, round: int = 0) -> Turn:
-        """The agent's turn about a context, which becomes part of the episode."""
-        turn: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
-        self.asked.append(Utterance(self.episode, self.name, role, round, context, turn))
-        said = await turn
-        self.turns.append(said)
+    async def say(self, context: Context, role: str, round: int = 0, aside: bool = False) -> Turn:
+        """The agent's turn about a context, which becomes part of the episode unless `aside`.
+
+        Raises TooLong where the context does not fit, as far as only the model's server knows.
+        """
+        cast, turn = self.cast, asyncio.get_running_loop().create_future()
+        asked = Asked(context, role, round, cast.prompt.id)
+        cast.waiting.utterances.append(Utterance(cast.episode, self.name, asked, turn))
+        said: Turn = await turn
+        if not aside:
+            cast.turns.append(said)
         return said
 
+    def absent(self, role: str, round: int = 0) -> Turn:
+        """The agent's turn where the episode is over already."""
+        turn = absent_turn(self.name, role, round)
+        self.cast.turns.append(turn)
+        return turn
 
-Cast = Mapping[str, Speaker]  # the agents by name
-Play = Callable[[Prompt, Cast], Awaitable[None]]
 
+class Cast(defaultdict[str, Speaker]):
+    """The agents of one episode by name; whoever a play names is there."""
 
-class Speakers(defaultdict[str, Speaker]):
-    """Makes a speaker of whoever a play names."""
-
-    def __init__(self, episode: int, turns: list[Turn], asked: list[Utterance]) -> None:
+    def __init__(self, episode: int, prompt: Prompt, waiting: Waiting) -> None:
         super().__init__()
-        self.of_episode = episode, turns, asked
+        self.episode, self.prompt, self.waiting = episode, prompt, waiting
+        self.turns: list[Turn] = []
 
     def __missing__(self, name: str) -> Speaker:
-        self[name] = speaker = Speaker(name, *self.of_episode)
+        self[name] = speaker = Speaker(name, self)
         return speaker
+
+    async def score(self, turns: Sequence[Turn]) -> None:
+        """Have the reward fill `turn.score`, of those turns that are not absent."""
+        done = asyncio.get_running_loop().create_future()
+        self.waiting.scorings.append(Scoring(self.episode, list(turns), done))
+        await done
+
+
+Play = Callable[[Prompt, Cast], Awaitable[None]]
+Who = tuple[str, str, int]  # agent, role, round
+Batch = dict[Who, dict[int, Asked]]  # what is asked together, by episode
 
 
 def single_turn(agent: str) -> Play:
@@ -77,12 +123,127 @@ def single_turn(agent: str) -> Play:
     return play
 
 
-def played(play: Play) -> Interaction:
-    """The interaction in which every prompt is an episode of `play`."""
-    return lambda prompts, speak: run_in_loop(play_all(play, prompts, speak))
+def nobody(agent: str, role: str, episode: int) -> Turn | None:
+    """What agents have said already: nothing."""
+    return None
 
 
-def run_in_loop(coroutine: Coroutine[None, None, T]) -> T:
+@dataclass
+class RollOut:
+    """Makes episodes of plays; every process calls it."""
+
+    actors: Mapping[str, Actor]
+    limit: int  # tokens of a response, at most
+    sampling: SamplingConfig | None  # None: greedily
+    streams: Iterator[torch.Generator]  # random numbers of each role of a batch, in their order
+    reward: Reward | None = None  # where agents are shown scores
+    # (agent, role, episode) -> what it has said there already; None: it is to be asked
+    known: Callable[[str, str, int], Turn | None] = nobody
+
+    def __call__(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
+        """An episode per prompt, all side by side; the first exception of a play ends them all."""
+        if distributed.rank() == 0:
+            return run_in_loop(self._lead(play, prompts))
+        return self._follow(len(prompts))
+
+    async def _lead(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
+        waiting = Waiting()
+        casts = [Cast(number, prompt, waiting) for number, prompt in enumerate(prompts)]
+        tasks = [asyncio.ensure_future(play(cast.prompt, cast)) for cast in casts]
+        try:
+            while not all(task.done() for task in tasks):
+                await _all_wait(waiting)
+                _raise_of(tasks)
+                if waiting.utterances:
+                    self._answer(waiting.utterances, len(prompts))
+                if waiting.scorings:
+                    self._score(waiting.scorings, prompts)
+            _raise_of(tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        episodes = [Episode(cast.prompt, cast.turns) for cast in casts]
+        distributed.from_first(("over", episodes))
+        return episodes
+
+    def _follow(self, episodes: int) -> list[Episode]:
+        """Take part in the batches of the first process; the episodes that it made."""
+        message: tuple[str, Any] = ("", None)
+        while True:
+            kind, told = distributed.from_first(message)
+            if kind == "over":
+                made: list[Episode] = told
+                return made
+            if kind == "failed":
+                raise ConfigError(told)
+            if kind == "speak":
+                self._speak(told, episodes)
+            else:
+                assert self.reward is not None
+                self.reward.score(told)
+
+    def _answer(self, utterances: list[Utterance], episodes: int) -> None:
+        """Let every agent say what it is asked."""
+        batch: Batch = {}
+        ordered = sorted(utterances, key=lambda one: one.episode)
+        utterances.clear()
+        for one in ordered:
+            part = batch.setdefault((one.agent, one.asked.role, one.asked.round), {})
+            said = self.known(one.agent, one.asked.role, one.episode)
+            if said is None:
+                part[one.episode] = one.asked
+            else:
+                one.turn.set_result(said)
+        distributed.from_first(("speak", batch))
+        said_by = self._speak(batch, episodes)
+        for one in (one for one in ordered if not one.turn.done()):
+            turn = said_by[one.agent, one.asked.role, one.asked.round][one.episode]
+            if turn is None:
+                one.turn.set_exception(
+                    TooLong(
+                        f"{one.agent}: the server refuses prompt {one.asked.prompt} as too long, "
+                        f"also in its shortest wording; with a smaller max_tokens it may fit"
+                    )
+                )
+            else:
+                one.turn.set_result(turn)
+
+    def _speak(self, batch: Batch, episodes: int) -> dict[Who, dict[int, Turn | None]]:
+        """The turns of a batch: a call for each agent; None: its context is too long."""
+        for asked in batch.values():
+            stream = next(self.streams, None)  # a server is asked more often, and needs none
+            if self.sampling is not None and stream is not None:
+                drawn = draw_uniforms(episodes, self.limit, stream)
+                for episode, one in asked.items():
+                    one.uniforms = drawn[episode]
+        said: dict[Who, dict[int, Turn | None]] = {who: {} for who in batch}
+        for agent in dict.fromkeys(agent for agent, *_ in batch):
+            rows = [
+                (who, episode, one)
+                for who, asked in batch.items()
+                if who[0] == agent
+                for episode, one in asked.items()
+            ]
+            if not rows:  # it has said it all before
+                continue
+            every = [one for *_, one in rows]
+            turns = self.actors[agent].turns(every, self.limit, self.sampling)
+            for (who, episode, _), turn in zip(rows, turns, strict=True):
+                said[who][episode] = turn
+        return said
+
+    def _score(self, scorings: list[Scoring], prompts: Sequence[Prompt]) -> None:
+        assert self.reward is not None
+        ordered = sorted(scorings, key=lambda one: one.episode)
+        scorings.clear()
+        episodes = [Episode(prompts[one.episode], one.turns) for one in ordered]
+        distributed.from_first(("score", episodes))
+        self.reward.score(episodes)
+        for one in ordered:
+            one.done.set_result(None)
+
+
+def run_in_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end; in a thread where a loop runs already, as in a notebook."""
     try:
         asyncio.get_running_loop()
@@ -92,46 +253,26 @@ def run_in_loop(coroutine: Coroutine[None, None, T]) -> T:
         return thread.submit(asyncio.run, coroutine).result()
 
 
-async def play_all(play: Play, prompts: Sequence[Prompt], speak: Speak) -> list[Episode]:
-    """An episode per prompt, all side by side; the first exception of a play ends them all."""
-    episodes = [Episode(prompt, []) for prompt in prompts]
-    asked: list[Utterance] = []
-    tasks = [
-        asyncio.ensure_future(play(episode.prompt, Speakers(number, episode.turns, asked)))
-        for number, episode in enumerate(episodes)
-    ]
-    try:
-        while not all(task.done() for task in tasks):
-            await _all_wait(asked)
-            for task in tasks:
-                if task.done():
-                    task.result()  # raises what the play has raised
-            answer(asked, speak)
-            asked.clear()
-        for task in tasks:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-    return episodes
+def _raise_of(tasks: Sequence[asyncio.Future[None]]) -> None:
+    """Raise what a play has raised, in every process."""
+    for task in tasks:
+        error = task.exception() if task.done() else None
+        if error is not None:
+            told = str(error) if isinstance(error, ConfigError) else _traceback_of(error)
+            distributed.from_first(("failed", told))
+            raise error
 
 
-async def _all_wait(asked: Sequence[Utterance]) -> None:
+def _traceback_of(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+async def _all_wait(waiting: Waiting) -> None:
     """Return when every play has asked, has ended, or waits for something outside."""
     quiet = 0
     while quiet < QUIET:
-        before = len(asked)
+        before = len(waiting)
         await asyncio.sleep(0)
-        quiet = quiet + 1 if len(asked) == before else 0
-    if not asked:
+        quiet = quiet + 1 if len(waiting) == before else 0
+    if not waiting:
         await asyncio.sleep(LOOK_S)
-
-
-def answer(asked: Sequence[Utterance], speak: Speak) -> None:
-    """Let every agent say what it is asked: a call for each agent, role and round."""
-    batches: dict[tuple[str, str, int], list[Utterance]] = {}
-    for one in sorted(asked, key=lambda one: one.episode):
-        batches.setdefault((one.agent, one.role, one.round), []).append(one)
-    for who, batch in batches.items():
-        for one, turn in zip(batch, speak(*who, [one.context for one in batch]), strict=True):
-            one.turn.set_result(turn)

@@ -7,12 +7,14 @@ from typing import Protocol
 import numpy as np
 
 from cory.config import SamplingConfig
+from cory.episode import Asked, Turn
 from cory.games import GameRules
 from cory.games.prompts import GamePrompts
 from cory.games.scripted import RuleBasedPlayer
 from cory.games.state import GameState
 from cory.games.transcript import IDS, FinishedGame
 from cory.models.policy import Actor
+from cory.models.sampling.generation import draw_uniforms
 from cory.seeding import keyed
 
 Key = tuple[int, ...]  # seeds the random numbers of some games at one utterance
@@ -61,12 +63,24 @@ class ModelPlayer:
 
     def say(self, role: str, positions: Positions, key: Key) -> list[Said]:
         """As `Player`."""
-        contexts = [
-            None if position is None else fitting(self.wording, self.fits, position, role, None)
-            for position in positions
+        drawn = draw_uniforms(len(positions), self.limit, keyed(key))
+        asked = [
+            Asked(fitting(self.wording, self.fits, position, role, None), role, uniforms=own)
+            for position, own in zip(positions, drawn, strict=True)
+            if position is not None
         ]
-        spoken = self.speaker.turns(role, 0, contexts, self.limit, self.sampling, keyed(key))
-        return [Said(turn.response.strip(), turn.response_ids) for turn, _ in spoken]
+        turns = iter(self.speaker.turns(asked, self.limit, self.sampling))
+        said = [None if position is None else next(turns) for position in positions]
+        return [
+            Said("") if one is None else Said(one.response.strip(), one.response_ids)
+            for one in said
+        ]
+
+
+def said_in(turn: Turn | None) -> Said:
+    """A turn of a model as an utterance."""
+    assert turn is not None  # only debates have servers that refuse long contexts
+    return Said(turn.response.strip(), turn.response_ids)
 
 
 class ScriptedPlayer:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cory.config import HardwareConfig, cores
-from cory.runs.stop import PARENT, ask_to_stop, interruptible, stopping
+from cory.runs.signals import PARENT, ask_to_stop, interruptible, stopping
 
 # exit codes of the processes of a run
 FINISHED = 0

@@ -18,7 +18,7 @@ from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from cory.config import HardwareConfig
-from cory.runs.stop import PARENT, interruptible
+from cory.runs.signals import PARENT, interruptible
 from cory.runtime.launch import FINISHED, REFUSED, STOPPED, ending
 
 JOIN_TIMEOUT = 1800  # seconds to wait for the other nodes; people type the commands

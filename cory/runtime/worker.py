@@ -32,7 +32,8 @@ from cory.runs.mirrors import print_hints
 from cory.runs.recorder import Recorder, memory_used
 from cory.runs.run_dir import ITERATIONS, lock, why_it_cannot_grow
 from cory.runs.settings import read_settings, settings_digest
-from cory.runs.stop import Stopped, StopRequest, listen, saves_from_here
+from cory.runs.signals import listen, saves_from_here
+from cory.runs.stop import Stopped, StopRequest
 from cory.runtime.build import build_parts, check_devices
 from cory.runtime.launch import FINISHED, REFUSED, STOPPED, end_with_parent, leave
 from cory.runtime.loop import Loop

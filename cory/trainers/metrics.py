@@ -12,16 +12,13 @@ from cory.functional.logprobs import sampled_kl
 from cory.functional.masking import masked_mean
 from cory.functional.ngrams import copied_share, distinct_share
 from cory.models.ppo_policy import PPOPolicy
-from cory.rollout.speak import SamplerLogprobs
 
 COPIED = 4  # tokens in a row that count as repeated
 QUANTILE = 0.99  # where not all is in float32 a few tokens are far off, and most not at all
 TORCH_TAKES = 2**24  # numbers of which torch finds a quantile
 
 
-def agent_metrics(
-    agent: PPOPolicy, turns: list[Turn], batch: Batch, sampler_logprobs: SamplerLogprobs
-) -> Metrics:
+def agent_metrics(agent: PPOPolicy, turns: list[Turn], batch: Batch) -> Metrics:
     """Scores, KL, entropy and lengths of one agent's turns."""
     turns = [turn for turn in turns if not turn.absent]  # their rows in the batch are empty
     mask, count = batch.response_mask, len(turns)
@@ -29,7 +26,7 @@ def agent_metrics(
     score = sum(scores) / count
     kl = batch.kl.sum().item() / count
     stops = agent.team.stops
-    sampled = [logprob for turn in turns for logprob in sampler_logprobs[id(turn)]]
+    sampled = [logprob for turn in turns for logprob in turn.sampler_logprobs]
     gap = torch.tensor(sampled, device=batch.logprobs.device) - batch.logprobs[mask]
     values = {
         "objective/score": score,

@@ -19,8 +19,7 @@ from cory.models.policy import Actor
 from cory.models.ppo_policy import PPOPolicy
 from cory.models.sampling.generation import draw_limit
 from cory.rewards import Reward
-from cory.rollout.interactions import Interaction
-from cory.rollout.speak import SamplerLogprobs, speak_with
+from cory.rollout.scheduler import Play, RollOut
 from cory.runs.stop import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.tasks import Task
@@ -48,7 +47,7 @@ class PPOTrainer:
     reward: Reward
     streams: Streams
     _: KW_ONLY
-    interact: Interaction  # the roll-out: who speaks, seeing what
+    play: Play  # an episode: who speaks, seeing what
     actors: Mapping[str, Actor]  # those who may speak in it: agents and frozen references
     assign_credit: Callable[[list[Episode]], None]  # sets turn.credit
     estimate: Estimator  # credits and KL -> advantages
@@ -66,7 +65,7 @@ class PPOTrainer:
         """
         clock = Clock()
         limit = draw_limit(self.config.sampling, self.streams.length)
-        self.episodes, sampler_logprobs = self._roll_out(limit)
+        self.episodes = self._roll_out(limit)
         clock.lap("rollout_s")
         self.reward.score(self.episodes)
         clock.lap("reward_s")
@@ -78,7 +77,7 @@ class PPOTrainer:
             if all(turn.absent for turn in turns):
                 continue  # every debate had ended: there is nothing to learn
             batch = agent.annotate(turns)
-            metrics |= agent_metrics(agent, turns, batch, sampler_logprobs)
+            metrics |= agent_metrics(agent, turns, batch)
             clock.lap("annotate_s")
             if agent.name in learners:
                 metrics |= self._learn(agent, batch, metrics, iteration)
@@ -90,18 +89,17 @@ class PPOTrainer:
         self.after_step(iteration)
         return metrics
 
-    def _roll_out(self, limit: int) -> tuple[list[Episode], SamplerLogprobs]:
+    def _roll_out(self, limit: int) -> list[Episode]:
         """Episodes about newly drawn prompts, of responses of at most `limit` tokens."""
         config = self.config
         drawn = self.task.sample(config.prompts_drawn())
         prompts = [prompt for prompt in drawn for _ in range(config.samples_per_prompt)]
-        logprobs: SamplerLogprobs = {}
         streams = repeat(self.streams.sampling)
-        speak = speak_with(self.actors, limit, config.sampling, streams, logprobs)
+        roll_out = RollOut(self.actors, limit, config.sampling, streams, self.reward)
         with ExitStack() as sampling_as_trained:
             for agent in self.agents.values():
                 sampling_as_trained.enter_context(agent.rolling_out())
-            return self.interact(prompts, speak), logprobs
+            return roll_out(self.play, prompts)
 
     def _learn(self, agent: PPOPolicy, batch: Batch, so_far: Metrics, iteration: int) -> Metrics:
         """Update one agent on its turns; the first update is checked before and after it.

@@ -10,7 +10,8 @@ import pytest
 
 from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config
-from cory.episode import Metrics
+from cory.episode import Episode, Metrics, Prompt
+from cory.rollout.scheduler import Play, RollOut
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.recorder import Recorder
 from cory.runs.stop import Stopped
@@ -52,13 +53,13 @@ def test_debates_are_left_after_a_batch_and_batches_change_nothing(
     settings = ["hardware.rollout_batch_size=5", "hardware.generation_batch_size=3"]
     trainer = build_agents(maft(*settings))
     assert isinstance(trainer.collect, DebateCollector)
-    interact, held = trainer.collect.interact, []
+    roll_out, held = RollOut.__call__, []
 
-    def count(prompts, speak):  # type: ignore[no-untyped-def]  # as an interaction
+    def count(self: RollOut, play: Play, prompts: list[Prompt]) -> list[Episode]:
         held.append(len(prompts))
-        return interact(prompts, speak)
+        return roll_out(self, play, prompts)
 
-    monkeypatch.setattr(trainer.collect, "interact", count)
+    monkeypatch.setattr(RollOut, "__call__", count)
     collected = trainer.collect(0)
     assert held == [3, 3, 3, 1]
     assert collected.examples == build_agents(maft()).collect(0).examples

@@ -15,6 +15,7 @@ from cory.algorithms.maporl import TrainedDebates, breaks_guard, learners
 from cory.config import Config
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.votes import VoteRule
+from cory.models.policy import Policy
 from cory.rollout.debate import Debate
 from cory.runs.export import export
 from tests.support.building import build, measure
@@ -261,14 +262,17 @@ def test_debaters_that_share_a_policy_say_together_what_they_would_say_apart(
         return said, measure(trainer, config, tmp_path)
 
     together = run()
-    alone: list[int] = []
+    alone: list[str] = []
+    turns = Policy.turns
 
-    def speaking_alone(debate: Debate, *_: object) -> list[list[int]]:
-        alone.append(debate.agents)
-        return [[agent] for agent in range(debate.agents)]
+    def one_role_after_another(policy: Policy, asked: Any, *rest: Any) -> list[Turn]:
+        roles = dict.fromkeys(one.role for one in asked)
+        alone.extend(roles)
+        parts = [[one for one in asked if one.role == role] for role in roles]
+        return [turn for part in parts for turn in turns(policy, part, *rest)]
 
-    monkeypatch.setattr(Debate, "_speaking_together", speaking_alone)
-    assert run() == together and alone
+    monkeypatch.setattr(Policy, "turns", one_role_after_another)
+    assert run() == together and "debater_1" in alone
 
 
 def test_idle_policies_stay_as_they_are(questions: ConfigOf) -> None:
@@ -355,8 +359,9 @@ def test_a_debate_that_ended_is_a_row_nobody_learns_from(questions: ConfigOf) ->
     words = [*MAPORL, "algorithm.turns=2", "algorithm.consensus=1.0"]
     trainer = build(questions(*words), Last())
     ended = iter([True, False] * 100)
-    trainer.interact.read = lambda response: 7 if next(ended) else None  # type: ignore[attr-defined]
-    trainer.interact.consensus = 0.5  # type: ignore[attr-defined]
+    debate: Debate = trainer.play.__self__  # type: ignore[attr-defined]
+    debate.read = lambda response: 7 if next(ended) else None
+    debate.consensus = 0.5
     metrics = trainer.step(0)
     # one of the two debaters' answers could be read: half of them agree, and every debate ends
     assert metrics["debate/ended_early"] == 1.0
@@ -364,7 +369,7 @@ def test_a_debate_that_ended_is_a_row_nobody_learns_from(questions: ConfigOf) ->
     assert trainer.agents["turn_2"].updates == 0
     # now only some end: the others' numbers are those of a roll-out without the absent rows
     halves = iter([None, None, 7, 7] * 100)
-    trainer.interact.read = lambda response: next(halves)  # type: ignore[attr-defined]
+    debate.read = lambda response: next(halves)
     metrics = trainer.step(1)
     assert metrics["debate/ended_early"] == 0.5
     here = [t for e in trainer.episodes for t in e.turns if t.round == 1 and not t.absent]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +13,12 @@ import torch
 
 from cory.algorithms.cory import Roles, pioneer_observer
 from cory.config import Config, EvaluationConfig, SamplingConfig
-from cory.episode import Episode, Metrics, Prompt, Turn
+from cory.episode import Asked, Episode, Metrics, Prompt, Turn
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.evaluation.response_scores import score_metrics
 from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import wilson
-from cory.models.sampling.generation import draw_uniforms
-from cory.rollout.scheduler import played
+from cory.models.policy import asked_of
 from cory.runs.files import Line
 from tests.support.building import LetterShare, build, measure
 
@@ -60,21 +59,21 @@ class Actor:
         yield
 
     def turns(
-        self,
-        role: str,
-        round: int,
-        contexts: list[str],
-        limit: int,
-        sampling: SamplingConfig | None,
-        stream: torch.Generator,
-    ) -> list[tuple[Turn, list[float]]]:
-        self.asked.append((role, contexts))
-        drawn = [0.5] * len(contexts)
-        if sampling is not None:
-            drawn = draw_uniforms(len(contexts), limit, stream)[:, 0].tolist()
+        self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
+    ) -> list[Turn]:
+        if asked:
+            self.asked.append((asked[0].role, [str(one.context) for one in asked]))
         return [
-            (Turn(self.name, role, round, context, self.say(u), [], [0]), [])
-            for context, u in zip(contexts, drawn, strict=True)
+            Turn(
+                self.name,
+                one.role,
+                one.round,
+                str(one.context),
+                self.say(0.5 if one.uniforms is None else float(one.uniforms[0])),
+                [],
+                [0],
+            )
+            for one in asked
         ]
 
     def say(self, u: float) -> str:
@@ -128,11 +127,11 @@ def evaluator_of(skills: tuple[float, ...] = (0.3, 0.6)) -> tuple[TeamEvaluator,
     """The evaluator of a chain of agents with these skills, and the agents."""
     actors = [Actor(f"agent_{i}", skill) for i, skill in enumerate(skills)]
     roles = Roles([actor.name for actor in actors])
-    interact = played(pioneer_observer(roles, lambda q, seen: f"{q} | {'; '.join(seen)}"))
+    play = pioneer_observer(roles, lambda q, seen: f"{q} | {'; '.join(seen)}")
     agents: Any = {actor.name: actor for actor in actors}
     task: Any = Questions()
     evaluator = TeamEvaluator(
-        agents, task, Judge(), sampling(), interact, agents, len(agents), score_metrics
+        agents, task, Judge(), sampling(), play, agents, len(agents), score_metrics
     )
     return evaluator, actors
 
@@ -205,13 +204,14 @@ def test_the_numbers_by_hand(tmp_path: Path) -> None:
     evaluator, actors = evaluator_of()
 
     class Scripted(Actor):
-        def turns(self, role: str, round: int, contexts: list[str], *rest: Any) -> Any:
+        def turns(self, asked: Sequence[Asked], *rest: Any) -> list[Turn]:
+            role = asked[0].role
             script = table[self.name if role == "solo" else role].replace(" ", "")
             answers = {"R": "7", "W": "8"}
-            assert len(contexts) in (3, 6)  # greedily as the first response
+            assert len(asked) in (3, 6)  # greedily as the first response
             return [
-                (Turn(self.name, role, round, context, answers[mark], [], [0]), [])
-                for context, mark in zip(contexts, script, strict=False)
+                Turn(self.name, role, one.round, str(one.context), answers[mark], [], [0])
+                for one, mark in zip(asked, script, strict=False)
             ]
 
     for actor in actors:
@@ -322,14 +322,15 @@ def test_the_score_is_that_of_one_pass_over_all_prompts(
     for name, agent in trainer.agents.items():
         stream = torch.Generator().manual_seed(0)
         texts = [prompt.text for prompt in prompts]
-        spoken = agent.turns("solo", 0, texts, 6, config.algorithm.sampling, stream)
-        episodes = [Episode(p, [t]) for p, (t, _) in zip(prompts, spoken, strict=True)]
+        asked = asked_of("solo", texts, 6, stream)
+        spoken = agent.turns(asked, 6, config.algorithm.sampling)
+        episodes = [Episode(p, [t]) for p, t in zip(prompts, spoken, strict=True)]
         LetterShare().score(episodes)
         sampled, greedy = (
             [line["turns"][0] for line in chosen(lines, name) if (line["sample"] is None) == none]
             for none in (False, True)
         )
-        assert [turn["response"] for turn in sampled] == [turn.response for turn, _ in spoken]
+        assert [turn["response"] for turn in sampled] == [turn.response for turn in spoken]
         scores = torch.tensor([episode.turns[0].score for episode in episodes])
         assert found[f"eval/score/{name}"] == scores.mean().item() > 0
         mean = sum(turn["score"] for turn in greedy) / len(greedy)

@@ -101,7 +101,7 @@ def test_loaded_agents_answer_as_their_roles(run_dir: Path) -> None:
     pioneer, observer = team.ask(SAID, seed=1)
     assert (pioneer.agent, pioneer.role) == ("agent_0", "pioneer")
     assert (observer.agent, observer.role, observer.round) == ("agent_1", "observer", 1)
-    _, turn = team.episodes([SAID], team._interaction(), seed=1)[0].turns
+    _, turn = team.episodes([SAID], team._play(), seed=1)[0].turns
     assert turn.context == f"{pioneer.text}: {SAID}" or pioneer.text in turn.context
 
 

@@ -12,6 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory.config import Config, ConfigError
+from cory.episode import Asked
 from cory.models.team import Team
 from cory.runtime.build import build_parts
 from tests.support.building import build, measure
@@ -93,8 +94,8 @@ def test_a_prompt_has_the_ids_that_the_template_gives_it(
     parts = build_parts(config_of(*with_template(llama, tmp_path / "m", template)))
     policies = parts.new_policies(["agent_0"], parts.team)
     policy, texts = policies["agent_0"], ["Why?", "the movie"]
-    spoken = policy.turns("solo", 0, texts, 2, None, torch.Generator())
-    for text, (turn, _) in zip(texts, spoken, strict=True):
+    spoken = policy.turns([Asked(text, "solo") for text in texts], 2, None)
+    for text, turn in zip(texts, spoken, strict=True):
         asked = [{"role": "user", "content": text}]
         found = parts.team.tokenizer.apply_chat_template(asked, add_generation_prompt=True)
         assert turn.context_ids == found["input_ids"]

@@ -16,6 +16,7 @@ from cory.functional.masking import pad_turns
 from cory.memory import Shape
 from cory.models.context import context_length, described_length, require_context_length
 from cory.models.policy import Policy
+from cory.models.sampling.generation import draw_uniforms
 from cory.models.team import Team
 from cory.runtime.build import build_parts
 from tests.support.composing import parsed
@@ -64,7 +65,10 @@ def sampled_and_fresh(team: Team, prompts: list[str], limit: int) -> list[tuple[
     config = parsed()
     policy = Policy(team, model, None, config.hardware)
     said = policy.respond(
-        list(prompts), limit, config.algorithm.sampling, torch.Generator().manual_seed(1)
+        prompts,
+        limit,
+        config.algorithm.sampling,
+        draw_uniforms(len(prompts), limit, torch.Generator().manual_seed(1)),
     )
     assert max(len(response.ids) for _, response in said) == limit
     contexts, responses = [ids for ids, _ in said], [response.ids for _, response in said]

@@ -80,7 +80,7 @@ def test_adapters_lie_where_the_conf_file_says(llama_config: Callable[..., Confi
         dropout = found["model.layers.0.self_attn.q_proj"].lora_dropout[name]
         agent.start_update(dropout=True)
         assert dropout.training and not lm.training
-        agent.respond([SHORT], 1, GREEDY, torch.Generator())
+        agent.respond([SHORT], 1, GREEDY, torch.zeros(1, 1))
         assert not dropout.training
         agent.start_update()
         assert not dropout.training

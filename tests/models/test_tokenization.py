@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerFast
 
 from cory.config import ConfigError
+from cory.episode import Asked
 from cory.models import policy
 from cory.models.loading import load_tokenizer
 from cory.models.sampling.generation import Response
@@ -143,5 +144,5 @@ def test_what_a_policy_said_is_what_its_tokens_add(
     good = whole[len(before) :]
     monkeypatch.setattr(policy, "generate", lambda *_: [Response(good, [0.0] * len(good))])
     speaker = policy.Policy(team, model, None, parsed().hardware)
-    spoken = speaker.turns("solo", 0, ["the film is"], 9, None, torch.Generator())
-    assert [turn.response for turn, _ in spoken] == [" good"]
+    (turn,) = speaker.turns([Asked("the film is", "solo")], 9, None)
+    assert turn.response == " good"

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cory import distributed
-from cory.config import DebatePrompts, MaftPrompts
-from cory.episode import Context, Episode, Prompt, Turn
+from cory.config import ConfigError, DebatePrompts, MaftPrompts
+from cory.episode import Asked, Context, Episode, Prompt, Turn
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Graded, Plain
 from cory.rollout.maft_prompts import Identified, SumUp, Told
+from tests.support.speaking import Script
 
 PROMPTS = [Prompt("0", "How many?", "SECRET"), Prompt("1", "How much?", "SECRET")]
 WORDS = DebatePrompts(
@@ -28,23 +28,12 @@ WORDS = DebatePrompts(
 )
 
 
-class Script:
-    """Says `<turn><agent><prompt>`, and remembers what it was shown."""
-
-    def __init__(self) -> None:
-        self.shown: list[tuple[str, str, int, list[Context | None]]] = []
-
-    def __call__(
-        self, speaker: str, role: str, round: int, contexts: Sequence[Context | None]
-    ) -> list[Turn]:
-        self.shown.append((speaker, role, round, list(contexts)))
-        letter = "abcdef"[int(role.rpartition("_")[2])]
-        return [
-            Turn(speaker, role, round, "", f"{round}{letter}{n}", [1], [1])
-            if context is not None
-            else Turn(speaker, role, round, "", "", [0], [])
-            for n, context in enumerate(contexts)
-        ]
+def marked(agent: str, asked: Asked) -> str:
+    """`<turn><agent><prompt>`; a summary says of whom it is."""
+    letter = "abcdef"[int(asked.role.rpartition("_")[2])]
+    if agent == "base":
+        return f" S{asked.round}{asked.role[-1]}{asked.prompt} "
+    return f"{asked.round}{letter}{asked.prompt}"
 
 
 class Quoting:
@@ -61,7 +50,6 @@ def debate(agents: int, turns: int, wording: Any, **more: Any) -> Debate:
         "fits": lambda agent, context: True,
         "read": lambda response: response,
         "consensus": None,
-        "judge": None,
     }
     return Debate(agents, turns, **{**settings, **more})
 
@@ -78,8 +66,8 @@ CHAT = Chat(Graded(WORDS, feedback=False))
 
 
 def test_two_agents_and_three_turns_in_a_chat() -> None:
-    script = Script()
-    episodes = debate(2, 3, CHAT)(PROMPTS, script)
+    script = Script(marked)
+    episodes = script.play(debate(2, 3, CHAT).play, PROMPTS)
     assert [(who, role, turn) for who, role, turn, _ in script.shown] == [
         (f"p{turn}{agent}", f"debater_{agent}", turn) for turn in range(3) for agent in range(2)
     ]
@@ -102,8 +90,8 @@ def test_two_agents_and_three_turns_in_a_chat() -> None:
 
 
 def test_without_chat_the_latest_answers_stand_in_the_tasks_own_form() -> None:
-    script = Script()
-    debate(3, 3, Plain(Quoting()))(PROMPTS, script)  # type: ignore[arg-type]
+    script = Script(marked)
+    script.play(debate(3, 3, Plain(Quoting())).play, PROMPTS)  # type: ignore[arg-type]
     assert [shown[3][0] for shown in script.shown[:1] + script.shown[4:5] + script.shown[7:8]] == [
         "How many?",
         "How many? 0b0 0a0 0c0",  # one's own first
@@ -114,13 +102,15 @@ def test_without_chat_the_latest_answers_stand_in_the_tasks_own_form() -> None:
 def test_feedback_is_said_in_words() -> None:
     scores = {"0a0": 0.29, "0b0": 0.3, "0a1": 0.6, "0b1": 0.8}
 
-    def judge(episodes: list[Episode]) -> None:
-        for episode in episodes:
-            for turn in episode.turns:
+    class Judge:
+        def score(self, episodes: list[Episode]) -> None:
+            assert [len(episode.turns) for episode in episodes] == [2, 2]
+            for turn in (turn for episode in episodes for turn in episode.turns):
                 turn.score = scores.get(turn.response, 0.0)
 
-    script = Script()
-    debate(2, 2, Chat(Graded(WORDS, feedback=True)), judge=judge)(PROMPTS, script)
+    script = Script(marked)
+    graded = debate(2, 2, Chat(Graded(WORDS, feedback=True)), scored=True)
+    script.play(graded.play, PROMPTS, Judge())
     assert script.shown[2][3] == [
         [
             *(user("How many?"), own("0a0")),
@@ -175,9 +165,9 @@ def test_a_long_plain_view_loses_others_from_the_last_then_ones_own() -> None:
 
 
 def test_what_had_to_be_left_out_is_counted() -> None:
-    script = Script()
+    script = Script(marked)
     held = debate(2, 3, CHAT, fits=letters(70))
-    episodes = held(PROMPTS, script)
+    episodes = script.play(held.play, PROMPTS)
     # 9 + 3 + 33 letters at the second turn; at the third another 3 + 33 do not fit
     cut = [turn.shortened for episode in episodes for turn in episode.turns]
     assert (len(cut), sum(cut)) == (12, 4)
@@ -185,7 +175,7 @@ def test_what_had_to_be_left_out_is_counted() -> None:
         *(user("How many?"), own("1a0"), user("Others: [1] 1b0 Again: How many?")),
     ]
     none = debate(2, 2, CHAT, fits=letters(1))
-    none(PROMPTS, script)
+    script.play(none.play, PROMPTS)
     assert script.shown[-1][3] == [[user("How many?")], [user("How much?")]]
 
 
@@ -195,25 +185,35 @@ def same_at_first(response: str) -> str:
 
 
 def test_a_debate_ends_when_enough_agree() -> None:
-    script = Script()
-    episodes = debate(2, 3, CHAT, consensus=1.0, read=same_at_first)(PROMPTS, script)
-    # the first prompt's debate is over, the other one goes on; nobody is shown anything for it
-    assert [shown[3][0] for shown in script.shown[2:]] == [None] * 4
-    assert all(shown[3][1] is not None for shown in script.shown)
+    script = Script(marked)
+    held = debate(2, 3, CHAT, consensus=1.0, read=same_at_first)
+    episodes = script.play(held.play, PROMPTS)
+    # the first prompt's debate is over, the other one goes on
+    assert [len(contexts) for *_, contexts in script.shown] == [2, 2, 1, 1, 1, 1]
     assert [turn.absent for turn in episodes[0].turns] == [False] * 2 + [True] * 4
+    assert [turn.agent for turn in episodes[0].turns] == [t.agent for t in episodes[1].turns]
     assert not any(turn.absent for turn in episodes[1].turns)
 
 
-def test_the_first_process_says_which_debates_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distributed, "first_works", lambda work: [not over for over in work()])
-    first, second = debate(2, 2, CHAT, consensus=1.0, read=same_at_first)(PROMPTS, Script())
-    assert [turn.absent for turn in first.turns] == [False] * 4
-    assert [turn.absent for turn in second.turns] == [False, False, True, True]
-
-
 def test_answers_that_cannot_be_read_are_no_consensus() -> None:
-    episodes = debate(2, 2, CHAT, consensus=0.5, read=lambda response: None)(PROMPTS, Script())
+    held = debate(2, 2, CHAT, consensus=0.5, read=lambda response: None)
+    episodes = Script(marked).play(held.play, PROMPTS)
     assert not any(turn.absent for episode in episodes for turn in episode.turns)
+
+
+def test_what_a_server_finds_too_long_is_asked_again_in_shorter_words() -> None:
+    def say(agent: str, asked: Asked) -> str | None:
+        return None if len(asked.context) > longest else marked(agent, asked)  # messages
+
+    longest = 3
+    script = Script(say)
+    (first, _) = script.play(debate(2, 3, CHAT).play, PROMPTS)
+    assert [len(contexts[0]) for *_, contexts in script.shown] == [1, 1, 3, 3, 5, 5, 3, 3]
+    assert [turn.response for turn in first.turns] == ["0a0", "0b0", "1a0", "1b0", "2a0", "2b0"]
+    assert [turn.shortened for turn in first.turns] == [False] * 4 + [True] * 2
+    longest = 0
+    with pytest.raises(ConfigError, match="prompt 0 as too long, also in its shortest wording"):
+        script.play(debate(2, 3, CHAT).play, PROMPTS)
 
 
 # with a summariser, and agents with names
@@ -245,23 +245,10 @@ def maft_debate(
     )
 
 
-class Speaking(Script):
-    """As `Script`; a summary says of whom it is."""
-
-    def __call__(
-        self, speaker: str, role: str, round: int, contexts: Sequence[Context | None]
-    ) -> list[Turn]:
-        turns = super().__call__(speaker, role, round, contexts)
-        if speaker == "base":
-            for number, turn in enumerate(turns):
-                turn.response = f" S{round}{role[-1]}{number} "
-        return turns
-
-
 def test_others_answers_are_summed_up_for_each_agent() -> None:
-    script = Speaking()
+    script = Script(marked)
     held = maft_debate(3, 3, summary=True)
-    episodes = held(PROMPTS, script)
+    episodes = script.play(held.play, PROMPTS)
     order = [(who, role, turn) for who, role, turn, _ in script.shown]
     assert order[:5] == [
         ("p00", "debater_0", 0),
@@ -296,23 +283,24 @@ def test_others_answers_are_summed_up_for_each_agent() -> None:
 def test_without_summaries_the_answers_themselves_are_shown(
     agents: int, summary: bool, last: str
 ) -> None:
-    script = Script()
+    script = Script(marked)
     held = maft_debate(agents, 2, summary=summary)
-    held(PROMPTS, script)
+    script.play(held.play, PROMPTS)
     assert held.places == len(script.shown) == 2 * agents
     assert script.shown[agents][3][0] == [user("How many?"), own("0a0"), user(last)]
 
 
 def test_a_summary_stands_for_the_others_where_models_do_not_chat() -> None:
-    script = Speaking()
-    maft_debate(3, 2, summary=True, wording=Plain(Quoting()))(PROMPTS, script)  # type: ignore[arg-type]
+    script = Script(marked)
+    held = maft_debate(3, 2, summary=True, wording=Plain(Quoting()))  # type: ignore[arg-type]
+    script.play(held.play, PROMPTS)
     assert script.shown[6][3][0] == "How many? 0b0 S110"
 
 
 def test_what_does_not_fit_is_left_out_and_counted() -> None:
-    script = Speaking()
+    script = Script(marked)
     held = maft_debate(3, 2, summary=True, room=20)  # "Sum up: [1] 0a0" has 15
-    (episode,) = held(PROMPTS[:1], script)
+    (episode,) = script.play(held.play, PROMPTS[:1])
     assert script.shown[5][3] == ["Sum up: [1] 0a0"]
     assert script.shown[6][3] == [[user("How many?")]]
     assert [turn.shortened for turn in episode.turns] == [False] * 3 + [True] * 3
@@ -320,23 +308,21 @@ def test_what_does_not_fit_is_left_out_and_counted() -> None:
 
 def test_where_no_answer_can_be_summed_up_the_answers_themselves_are_shown() -> None:
     """A summariser's prompt has no bare question to fall back to: one long answer fills it."""
-    script = Speaking()
+
+    def say(agent: str, asked: Asked) -> str:
+        at_first = (asked.role, asked.round) == ("debater_0", 0)  # in the first of both debates
+        return "x" * 250 if at_first and asked.prompt == "0" else marked(agent, asked)
+
+    script = Script(say)
     held = maft_debate(3, 2, summary=True, room=250)
-    long = "x" * 250
-
-    def speak(
-        speaker: str, role: str, round: int, contexts: Sequence[Context | None]
-    ) -> list[Turn]:
-        turns = script(speaker, role, round, contexts)
-        if (role, round) == ("debater_0", 0):
-            turns[0].response = long  # in the first of both debates
-        return turns
-
-    first, second = held(PROMPTS, speak)
+    first, second = script.play(held.play, PROMPTS)
     summed = {role: contexts for who, role, _, contexts in script.shown if who == "base"}
     assert summed["summariser_0"] == ["Sum up: [1] 0b0 | [2] 0c0", "Sum up: [1] 0b1 | [2] 0c1"]
-    assert summed["summariser_1"] == [None, "Sum up: [1] 0a1 | [2] 0c1"]
-    shown = {role: contexts for _, role, round, contexts in script.shown if round == 1}
+    assert summed["summariser_1"] == ["Sum up: [1] 0a1 | [2] 0c1"]
+    shown: dict[str, list[Context]] = {}
+    for _, role, round, contexts in script.shown:
+        if round == 1:
+            shown[role] = [*shown.get(role, []), *contexts]
     assert shown["debater_1"][0] == [
         user("How many?"),
         own("0b0"),
@@ -349,9 +335,9 @@ def test_where_no_answer_can_be_summed_up_the_answers_themselves_are_shown() -> 
 
 
 def test_names_stand_before_every_message() -> None:
-    script = Script()
+    script = Script(marked)
     named = Identified(Chat(Told(MAFT_WORDS)), MAFT_WORDS, 2, critics=lambda turn: turn > 0)
-    maft_debate(2, 3, summary=False, wording=named)(PROMPTS, script)
+    script.play(maft_debate(2, 3, summary=False, wording=named).play, PROMPTS)
     assert script.shown[1][3][0] == [user("GEN2: How many?")]
     assert script.shown[5][3][0] == [
         *(user("GEN2: How many?"), own("0b0")),
@@ -361,8 +347,8 @@ def test_names_stand_before_every_message() -> None:
 
 
 def test_names_stand_before_texts() -> None:
-    script = Script()
+    script = Script(marked)
     plain = Identified(Plain(Quoting()), MAFT_WORDS, 1, critics=lambda turn: turn > 0)  # type: ignore[arg-type]
-    maft_debate(2, 2, summary=False, wording=plain)(PROMPTS, script)
+    script.play(maft_debate(2, 2, summary=False, wording=plain).play, PROMPTS)
     assert script.shown[0][3][0] == "GEN1: How many?"
     assert script.shown[2][3][0] == "CRIT1: How many? 0a0 0b0"

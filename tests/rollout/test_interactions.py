@@ -7,28 +7,19 @@ import pytest
 
 from cory.algorithms.cory import Roles, build_cory, pioneer_observer
 from cory.algorithms.ppo import build_ppo
-from cory.episode import Prompt, Turn
+from cory.episode import Asked, Prompt
 from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
-from cory.rollout.scheduler import played
 from cory.seeding import Streams
 from cory.tasks.imdb import ImdbTask
 from tests.support.composing import parsed
+from tests.support.speaking import Script
 
 PROMPTS = [Prompt("a", "Once", answer="SECRET"), Prompt("b", "Never", answer="SECRET")]
 
 
-class Script:
-    """Speaks `<agent><n>` to the n-th context, and keeps what was shown to whom."""
-
-    def __init__(self) -> None:
-        self.shown: list[tuple[str, str, int, list[str]]] = []
-
-    def __call__(self, agent: str, role: str, round: int, contexts: list[str]) -> list[Turn]:
-        self.shown.append((agent, role, round, contexts))
-        return [
-            Turn(agent, role, round, context, f" {agent}{n}", [1], [2])
-            for n, context in enumerate(contexts)
-        ]
+def numbered(agent: str, asked: Asked) -> str:
+    """` <agent><n>` about the n-th prompt."""
+    return f" {agent}{'ab'.index(asked.prompt)}"
 
 
 def quote(query: str, answers: Any) -> str:
@@ -58,9 +49,9 @@ THREE = ["[Once| x0| y0]", "[Never| x1| y1]"]
     ],
 )
 def test_pioneer_observer(agents: str, transfer: bool, shown: list[Any]) -> None:
-    script = Script()
+    script = Script(numbered)
     play = pioneer_observer(Roles(agents), quote if transfer else None)
-    episodes = played(play)(PROMPTS, script)
+    episodes = script.play(play, PROMPTS)
     assert script.shown == shown
     assert not any("SECRET" in context for *_, contexts in script.shown for context in contexts)
     for n, episode in enumerate(episodes):
@@ -90,8 +81,8 @@ def pioneers(trainer: Any, iterations: int) -> list[int]:
     """The number of the agent that speaks first in each iteration."""
     numbers = []
     for iteration in range(iterations):
-        script = Script()
-        trainer.interact(PROMPTS, script)
+        script = Script(numbered)
+        script.play(trainer.play, PROMPTS)
         numbers.append(int(script.shown[0][0].removeprefix("agent_")))
         trainer.after_step(iteration)
     return numbers
@@ -125,8 +116,8 @@ def test_who_is_pioneer_when(overrides: list[str], expected: list[int]) -> None:
 def test_what_a_builder_arranges(overrides: list[str], credit: Any, last_context: str) -> None:
     trainer, agents = arranged(*overrides)
     assert trainer.assign_credit is credit
-    script = Script()
-    trainer.interact(PROMPTS, script)
+    script = Script(numbered)
+    script.play(trainer.play, PROMPTS)
     assert [agent for agent, *_ in script.shown] == [agent.name for agent in agents]
     assert script.shown[-1][3][0] == last_context
 

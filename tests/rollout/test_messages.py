@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 import pytest
 
@@ -11,9 +10,10 @@ from cory.algorithms.cory import Roles, pioneer_observer
 from cory.config import ConfigError, MaporlConfig
 from cory.episode import Context, Episode, Prompt, Turn, as_plain, of_plain
 from cory.rollout.debate_prompts import Chat, Graded, Plain
-from cory.rollout.scheduler import played, single_turn
+from cory.rollout.scheduler import Play, single_turn
 from cory.tasks.prompts import PromptsForm
 from tests.support.composing import parsed
+from tests.support.speaking import Script
 
 BEFORE = [
     {"role": "system", "content": "Be short."},
@@ -32,35 +32,24 @@ def turn(agent: str, response: str) -> Turn:
 ROUNDS = [[turn("a", "one"), turn("b", "two")], [turn("a", "three"), turn("b", "four")]]
 
 
-class Heard:
-    """A `speak` that notes what agents are shown."""
-
-    def __init__(self) -> None:
-        self.contexts: list[Context | None] = []
-
-    def __call__(
-        self, agent: str, role: str, round: int, contexts: Sequence[Context | None]
-    ) -> list[Turn]:
-        self.contexts += contexts
-        return [turn(agent, f"by {agent}") for _ in contexts]
+def heard(play: Play, *prompts: Prompt) -> list[Context]:
+    """What agents are shown, one after the other."""
+    script = Script(lambda agent, asked: f"by {agent}")
+    script.play(play, prompts)
+    return [context for *_, contexts in script.shown for context in contexts]
 
 
 def test_a_single_turn_and_an_observer() -> None:
-    heard = Heard()
-    played(single_turn("a"))([PROMPT, PLAIN], heard)
-    assert heard.contexts == [[*BEFORE, ASKED], "Why?"]
+    assert heard(single_turn("a"), PROMPT, PLAIN) == [[*BEFORE, ASKED], "Why?"]
     own = ("task.path=here", "task.held_out_share=0.5")
     form = PromptsForm(
         parsed("task=prompts", *own, "task.observer_template='{answers}: {query}'").task
     )
-    heard = Heard()
     both = pioneer_observer(Roles(["a", "b"]), form.observer_context)
-    played(both)([PROMPT, PLAIN], heard)
     said = "by a: Why?"
-    assert heard.contexts[2:] == [[*BEFORE, {"role": "user", "content": said}], said]
-    heard = Heard()
-    played(pioneer_observer(Roles(["a", "b"]), None))([PROMPT], heard)
-    assert heard.contexts == [[*BEFORE, ASKED]] * 2
+    last = [[*BEFORE, {"role": "user", "content": said}], said]
+    assert heard(both, PROMPT, PLAIN)[2:] == last
+    assert heard(pioneer_observer(Roles(["a", "b"]), None), PROMPT) == [[*BEFORE, ASKED]] * 2
 
 
 def test_a_debate_begins_with_all_messages() -> None:

@@ -11,6 +11,7 @@ import torch
 
 from cory.config import Config
 from cory.config.offline import START
+from cory.episode import Asked
 from cory.models.visitor import Visitor
 from cory.runs.export import export
 from cory.trainers.offline import OfflineTrainer
@@ -72,7 +73,7 @@ def test_one_visitor_at_a_time_is_in_memory(
     assert {tuple(names) for names in there} == {("im",), ("spag_1",)}
     assert all(one._policy is None for one in visitors)
     with pytest.raises(ValueError, match="im has not been loaded"):
-        visitors[0].turns("attacker", 0, ["x"], 1, None, torch.Generator())
+        visitors[0].turns([Asked("x", "attacker")], 1, None)
 
 
 def test_a_visitor_has_the_weights_of_its_run(trainer_of: Build, two_runs: list[str]) -> None:
@@ -114,4 +115,4 @@ def test_the_reference_is_kept_where_it_plays(
     assert ("eval/win_rate/start" in found) == kept
     if not kept:
         with pytest.raises(ValueError, match="reference was not kept"):
-            trainer.policy.reference(START).turns("attacker", 0, ["x"], 1, None, torch.Generator())
+            trainer.policy.reference(START).turns([Asked("x", "attacker")], 1, None)

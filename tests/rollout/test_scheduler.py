@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
-from cory.episode import Prompt, Turn
-from cory.rollout.scheduler import Cast, Play, played
+from cory.episode import Asked, Prompt, Turn
+from cory.rollout.scheduler import Cast, Play
+from tests.support.speaking import Script
 
 NUMBERS = [Prompt(str(n), str(n)) for n in (50, 3, 99, 25)]
 
 
-class Speech:
-    """A `speak` that says a middle of two numbers, or the context, and notes its calls."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, str, int, list[Any]]] = []
-
-    def __call__(self, agent: str, role: str, round: int, contexts: Sequence[Any]) -> list[Turn]:
-        self.calls.append((agent, role, round, list(contexts)))
-        return [Turn(agent, role, round, text, said(text), [1], [2]) for text in contexts]
+def said(agent: str, asked: Asked) -> str:
+    """The middle of two numbers, or the context."""
+    low, _, high = str(asked.context).partition(" to ")
+    return str((int(low) + int(high)) // 2) if high else f"<{asked.context}>"
 
 
-def said(context: str) -> str:
-    low, _, high = context.partition(" to ")
-    return str((int(low) + int(high)) // 2) if high else f"<{context}>"
-
-
-def sizes(speech: Speech) -> list[int]:
-    return [len(contexts) for *_, contexts in speech.calls]
+def sizes(script: Script) -> list[int]:
+    return [len(contexts) for *_, contexts in script.shown]
 
 
 async def guess(prompt: Prompt, cast: Cast) -> None:
@@ -60,18 +49,18 @@ async def debate(prompt: Prompt, cast: Cast) -> None:
 
 
 def test_episodes_that_end_leave_smaller_batches() -> None:
-    speech = Speech()
-    episodes = played(guess)(NUMBERS, speech)
+    speech = Script(said)
+    episodes = speech.play(guess, NUMBERS)
     assert [len(episode.turns) for episode in episodes] == [1, 5, 7, 2]
     assert [episode.turns[-1].response for episode in episodes] == ["50", "3", "99", "25"]
     assert sizes(speech) == [4, 3, 2, 2, 2, 1, 1]
-    assert speech.calls[1][3] == ["0 to 50", "50 to 100", "0 to 50"]  # by episode
+    assert speech.shown[1][3] == ["0 to 50", "50 to 100", "0 to 50"]  # by episode
 
 
 def test_what_is_asked_at_once_is_one_call_for_each_agent() -> None:
-    speech = Speech()
-    (first, *_) = played(debate)(NUMBERS, speech)
-    assert [call[:3] for call in speech.calls] == [
+    speech = Script(said)
+    (first, *_) = speech.play(debate, NUMBERS)
+    assert [call[:3] for call in speech.shown] == [
         (name, "debater", number) for number in range(2) for name in "abc"
     ]
     assert sizes(speech) == [4] * 6
@@ -80,16 +69,16 @@ def test_what_is_asked_at_once_is_one_call_for_each_agent() -> None:
 
 
 def test_who_waits_for_something_else_joins_a_later_batch() -> None:
-    speech, opened = Speech(), []
+    speech, opened = Script(said), []
 
     async def play(prompt: Prompt, cast: Cast) -> None:
         if prompt.id == "3":
             await asyncio.sleep(0.05)
-            opened.append(len(speech.calls))
+            opened.append(len(speech.shown))
         for number in range(2):
             await cast["a"].say(prompt.text, "solo", number)
 
-    episodes = played(play)(NUMBERS, speech)
+    episodes = speech.play(play, NUMBERS)
     assert opened == [2] and sizes(speech) == [3, 3, 1, 1]
     assert [len(episode.turns) for episode in episodes] == [2] * 4
 
@@ -113,16 +102,16 @@ def failing(where: str) -> Play:
 
 @pytest.mark.parametrize("where", ["before", "after"])
 def test_an_exception_ends_all_episodes(where: str) -> None:
-    speech, play = Speech(), failing(where)
+    speech, play = Script(said), failing(where)
     with pytest.raises(KeyError):
-        played(play)(NUMBERS, speech)
-    assert len(speech.calls) == (where == "after")
+        speech.play(play, NUMBERS)
+    assert len(speech.shown) == (where == "after")
     others = {"50", "3", "25"} | ({"99"} if where == "after" else set())
     assert {*play.ended} == others  # type: ignore[attr-defined]  # nobody sleeps on
 
 
 def test_in_a_notebook_a_loop_runs_already() -> None:
     async def cell() -> int:
-        return len(played(guess)(NUMBERS, Speech()))
+        return len(Script(said).play(guess, NUMBERS))
 
-    assert asyncio.run(cell()) == 4 and played(guess)([], Speech()) == []
+    assert asyncio.run(cell()) == 4 and Script(said).play(guess, []) == []

@@ -10,37 +10,37 @@ from collections.abc import Iterator
 import pytest
 
 from cory import distributed
-from cory.runs import stop
+from cory.runs import signals
 from cory.runs.stop import Stopped, StopRequest
 from tests.support.commands import until
 
 
 @pytest.fixture(autouse=True)
 def command() -> Iterator[None]:
-    with stop.stoppable():
+    with signals.stoppable():
         yield
 
 
 def test_a_signal_asks_all_processes_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     StopRequest().check("nothing")
-    with stop.interruptible():
-        stop.saves_from_here()
+    with signals.interruptible():
+        signals.saves_from_here()
         os.kill(os.getpid(), signal.SIGTERM)
-        until(stop.stopping)
-    monkeypatch.setattr(stop, "_received", [])  # as in a process that it starts
-    assert StopRequest().asked_anywhere() and stop.stop_code() == 143
+        until(signals.stopping)
+    monkeypatch.setattr(signals, "_received", [])  # as in a process that it starts
+    assert StopRequest().asked_anywhere() and signals.stop_code() == 143
     with pytest.raises(Stopped, match=r"^saved with 3 of 10 debates$"):
         StopRequest().check("with 3 of 10 debates")
 
 
 def test_where_there_is_nothing_to_save_a_signal_interrupts() -> None:
-    with stop.interruptible(), pytest.raises(KeyboardInterrupt):
+    with signals.interruptible(), pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(10)
-    with pytest.raises(KeyboardInterrupt), stop.interruptible():  # it came before
+    with pytest.raises(KeyboardInterrupt), signals.interruptible():  # it came before
         raise AssertionError
-    with stop.interruptible(lambda: False):
-        assert stop.stop_code() == 130
+    with signals.interruptible(lambda: False):
+        assert signals.stop_code() == 130
 
 
 def test_another_process_asks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from cory.config import HardwareConfig
 from cory.runs.run_dir import in_use
-from cory.runs.stop import stop_code, stoppable
+from cory.runs.signals import stop_code, stoppable
 from cory.runtime import launch, worker
 from cory.runtime.launch import REFUSED, STOPPED
 from cory.runtime.processes import exit_code

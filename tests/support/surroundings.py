@@ -13,7 +13,7 @@ import pytest
 import torch
 from hydra.core.global_hydra import GlobalHydra
 
-from cory.runs.stop import STOP_FILE
+from cory.runs.signals import STOP_FILE
 from cory.runtime.words import TYPED
 
 # of new variables, those that say how a process is to work; libraries set others when they are

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import repeat
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,13 @@ from cory.episode import Episode, Prompt
 from cory.models.engine import Engine
 from cory.models.fingerprint import byte_sum
 from cory.models.ppo_policy import PPOPolicy
-from cory.rollout.interactions import Speak
-from cory.rollout.speak import speak_with
+from cory.rollout.scheduler import Cast
 from cory.seeding import Streams
 from cory.trainers.ppo import PPOTrainer, TrainingDiverged
 from cory.trainers.sanity_checks import FirstUpdateError
 from tests.support.building import LetterShare, build, measure, steps
 from tests.support.close import assert_close
+from tests.support.speaking import Script
 
 ConfigOf = Callable[..., Config]
 
@@ -69,10 +68,8 @@ def test_an_exchange_moves_no_state_and_the_official_one_resets_it(
     exchange(1)
     after = states(trainer)
     assert restarted(trainer) == ["length", "sampling", "shuffle"] * official
-    assert [t.agent for t in trainer.interact(trainer.task.sample(1), _echo(trainer))[0].turns] == [
-        "agent_1",
-        "agent_0",
-    ]
+    (episode,) = Script(lambda agent, asked: "x").play(trainer.play, trainer.task.sample(1))
+    assert [turn.agent for turn in episode.turns] == ["agent_1", "agent_0"]
     if not official:
         assert after == before
         return
@@ -81,11 +78,6 @@ def test_an_exchange_moves_no_state_and_the_official_one_resets_it(
         assert before[name][1] > 0 and after[name][1] == 0
         assert before[name][2] == 16 and after[name][2] == 0
         assert before[name][3] != config.algorithm.kl_coef == after[name][3]
-
-
-def _echo(trainer: PPOTrainer) -> Callable[..., list]:
-    streams = repeat(trainer.streams.sampling)
-    return speak_with(trainer.actors, 2, trainer.config.sampling, streams)
 
 
 @pytest.mark.parametrize("estimator", ["full", "k3"])
@@ -178,14 +170,16 @@ def test_the_kl_controller_counts_the_turns_that_were_there(
     monkeypatch.setattr(PPOPolicy, "adapt_kl_coef", lambda self, kl, turns: counted.append(turns))
     config = config_of("algorithm=ppo")
     trainer = build(config, LetterShare())
-    interact = trainer.interact
+    play, asked = trainer.play, []
 
-    def without_one(prompts: list[Prompt], speak: Speak) -> list[Episode]:
-        episodes = interact(prompts, speak)
-        episodes[0].turns[0].response_ids.clear()
-        return episodes
+    async def without_one(prompt: Prompt, cast: Cast) -> None:
+        asked.append(prompt)
+        if len(asked) == 1:
+            cast["agent_0"].absent("solo")
+        else:
+            await play(prompt, cast)
 
-    monkeypatch.setattr(trainer, "interact", without_one)
+    monkeypatch.setattr(trainer, "play", without_one)
     trainer.step(0)
     assert counted == [config.algorithm.prompts_drawn() - 1]
 

@@ -1,0 +1,54 @@
+"""Actors without models: a function says what each of them responds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby, repeat
+from typing import Any
+
+import torch
+
+from cory.config import SamplingConfig
+from cory.episode import Asked, Context, Episode, Prompt, Turn
+from cory.rewards import Reward
+from cory.rollout.scheduler import Play, RollOut
+
+
+class Script:
+    """Every actor that a play may name; `shown` has what each was shown, batch by batch.
+
+    say(agent, asked): its response; None: the context is too long for it
+    """
+
+    def __init__(self, say: Callable[[str, Asked], str | None]) -> None:
+        self.say = say
+        self.shown: list[tuple[str, str, int, list[Context]]] = []
+
+    def __getitem__(self, agent: str) -> ScriptedActor:
+        return ScriptedActor(agent, self)
+
+    def play(
+        self, play: Play, prompts: Sequence[Prompt], reward: Reward | None = None
+    ) -> list[Episode]:
+        """The episodes of a play about these prompts."""
+        actors: Any = self
+        return RollOut(actors, 2, None, repeat(torch.Generator()), reward)(play, prompts)
+
+
+class ScriptedActor:
+    def __init__(self, name: str, script: Script) -> None:
+        self.name, self.script = name, script
+
+    def turns(
+        self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
+    ) -> list[Turn | None]:
+        for (role, round), part in groupby(asked, lambda one: (one.role, one.round)):
+            contexts = [one.context for one in part]
+            self.script.shown.append((self.name, role, round, contexts))
+        said = [(one, self.script.say(self.name, one)) for one in asked]
+        return [
+            None
+            if text is None
+            else Turn(self.name, one.role, one.round, str(one.context), text, [1], [2])
+            for one, text in said
+        ]
