@@ -7,7 +7,6 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ from cory.runs.export import VALUE_HEAD, start_from, with_card
 from cory.runs.run_dir import AGENTS
 from cory.runs.settings import read_settings
 from cory.runs.stop import StopRequest
-from cory.seeding import Streams, place_stream
+from cory.seeding import Streams
 from cory.tasks import Form
 from cory.tasks.forms import NoAnswers
 
@@ -150,8 +149,8 @@ class TrainedTeam:
         require(limit >= 1, f"max_tokens={limit}: must be at least 1")
         asked = [self._prompt(prompt, limit) for prompt in prompts]
         base_seed = self.config.seed if seed is None else seed
-        streams = (place_stream(base_seed, place) for place in count())
-        return RollOut(self.actors, limit, None if greedy else sampling, streams)(play, asked)
+        key = (base_seed, "asked")
+        return RollOut(self.actors, limit, None if greedy else sampling, key)(play, asked)
 
     def _prompt(self, text: str, limit: int) -> Prompt:
         """A text in the form of the task; at most `limit` tokens are to follow it."""

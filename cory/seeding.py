@@ -1,11 +1,13 @@
 """Named random streams, all from one seed, so that the draws of one do not affect another."""
 
-from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import torch
+from torch import Tensor
 
+Key = tuple[int | str, ...]  # of random numbers: what is drawn for, as seed, iteration, episode
 NAMES = ("init", "data", "length", "sampling", "shuffle")
 
 
@@ -13,7 +15,7 @@ class Streams:
     """One generator per name in NAMES; the same seed gives the same draws.
 
     init: value heads, seeds of adapters.  data: order and length of prompts.
-    length: response limits.  sampling: tokens.  shuffle: order of turns within an epoch.
+    length: response limits.  sampling: keys of tokens.  shuffle: order of turns within an epoch.
     """
 
     def __init__(self, seed: int) -> None:
@@ -27,6 +29,11 @@ class Streams:
         )
         for name in names:
             setattr(self, name, _generator(name, children[name]))
+
+    def key_of_roll_out(self) -> Key:
+        """The key of the next iteration's tokens: a number of the stream `sampling`."""
+        drawn = torch.randint(2**62, (1,), generator=self.sampling)
+        return ("roll-out", int(drawn))
 
     def state_dict(self) -> dict[str, Any]:
         """The state of each stream, and of torch's global one, which dropout draws from."""
@@ -61,20 +68,11 @@ class Streams:
     shuffle: torch.Generator
 
 
-def keyed(key: Sequence[int]) -> torch.Generator:
-    """A stream that depends on its key alone."""
-    seed = int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
-    return torch.Generator().manual_seed(seed % 2**63)
-
-
-def place_stream(seed: int, place: int) -> torch.Generator:
-    """Stream of an evaluation's turns at one place in the order of speaking.
-
-    Agents that answer alone all get the first place's.
-    """
-    if place > 0:  # an observer that drew the pioneer's numbers would not answer independently
-        return keyed((seed, place))
-    return torch.Generator().manual_seed(seed % 2**63)
+def uniforms(key: Key, count: int) -> Tensor:
+    """Numbers (count,) float64 in [0, 1) that depend on their key alone, by Philox's counter."""
+    words = [crc32(part.encode()) if isinstance(part, str) else part for part in key]
+    bits = np.random.Philox(np.random.SeedSequence(words))
+    return torch.from_numpy(np.random.Generator(bits).random(count))
 
 
 def _generator(name: str, seed: np.random.SeedSequence) -> np.random.Generator | torch.Generator:

@@ -98,7 +98,6 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
         config.sampling,
         play,
         agents,
-        places=len(agents),
         team_metrics=score_metrics,
     )
     return PPOTrainer(

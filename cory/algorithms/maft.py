@@ -8,7 +8,6 @@ fine-tuned agents' debate is the inference (Algorithm 2).
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -59,7 +58,6 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         config.sampling,
         evaluated.play,
         actors,
-        places=evaluated.places,
         team_metrics=MaftMetrics(config, policies, actors[BASE], diversity),
         alone=False,
         rows=parts.config.hardware.responses_at_once,
@@ -69,7 +67,7 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     talk: Debate | Hinted = debates.debate(config.agents, config.turns)
     if config.select == CORRECT:
         talk = Hinted(config, parts.task, parts.team)
-    collector = DebateCollector(config, parts, talk.play, talk.places, policies, actors)
+    collector = DebateCollector(config, parts, talk.play, policies, actors)
     starts = {
         name: initial_weights(policy, pretrained)
         for name, policy in policies.items()
@@ -167,8 +165,6 @@ class Hinted:
 
     The hint is the right answer (STaR, Zelikman et al., 2022).
     """
-
-    places: ClassVar[int] = 2  # what is said in an episode, as `Debate.places`
 
     config: MaftConfig
     task: Task

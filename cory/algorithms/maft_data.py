@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import torch
 
 from cory import distributed
 from cory.algorithms.parts import Parts
@@ -17,11 +16,10 @@ from cory.functional.selection import Answers, mix_critic_debates, select
 from cory.functional.votes import VoteRule
 from cory.models.policy import Actor, Policy
 from cory.rollout.scheduler import Play, RollOut
-from cory.seeding import keyed
 from cory.trainers.supervised import CollectedExamples, Example
 
 # the first number of a random stream's key
-SPEAK, VOTE, MIX = 1, 2, 3
+VOTE, MIX = 2, 3
 
 
 @dataclass
@@ -34,7 +32,6 @@ class DebateCollector:
     config: MaftConfig
     parts: Parts
     play: Play
-    places: int  # what is said in an episode: more than turns where somebody sums up
     policies: Mapping[str, Policy]
     actors: Mapping[str, Actor]
 
@@ -74,20 +71,16 @@ class DebateCollector:
         return examples, metrics | counts
 
     def _debates(self, iteration: int, prompts: list[Prompt]) -> list[Episode]:
-        """A debate about each problem.
-
-        Random numbers are drawn for all problems of a place in order, so that the size of a
-        roll-out batch does not change a response.
-        """
+        """A debate about each problem."""
         sampling = self.config.sampling
         size = self.parts.config.hardware.responses_at_once * distributed.count()
-        streams = [self._stream(iteration, place) for place in range(self.places)]
+        key = (self.parts.config.seed, "debates", iteration)
         episodes: list[Episode] = []
         for start in range(0, len(prompts), size):
             # the debates of an iteration may take hours: they can be left after each batch
             self.parts.stop.check(f"before iteration {iteration + 1}, whose debates begin again")
             limit = sampling.max_response_tokens
-            roll_out = RollOut(self.actors, limit, sampling, iter(streams))
+            roll_out = RollOut(self.actors, limit, sampling, key, first=start)
             episodes += roll_out(self.play, prompts[start : start + size])
         return episodes
 
@@ -150,9 +143,6 @@ class DebateCollector:
                     examples.append(Example(first.context_ids, turn.response_ids, 1.0))
                     break
         return {name: examples}
-
-    def _stream(self, iteration: int, place: int) -> torch.Generator:
-        return keyed((self.parts.config.seed, SPEAK, iteration, place))
 
     def _draws(self, purpose: int, iteration: int, number: int) -> np.random.Generator:
         return np.random.default_rng((self.parts.config.seed, purpose, iteration, number))

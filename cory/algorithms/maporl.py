@@ -169,7 +169,6 @@ class TrainedDebates:
             config.sampling,
             self.debate(agents, rounds).play,
             actors,
-            places=agents * rounds,
             team_metrics=DebateMetrics(agents, VoteRule(config.vote_ties, config.unreadable_votes)),
         )
 

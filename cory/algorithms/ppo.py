@@ -21,7 +21,6 @@ def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
         config.sampling,
         play,
         agents,
-        places=1,
         team_metrics=score_metrics,
     )
     return PPOTrainer(

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
 
 from torch import Tensor
 
@@ -74,7 +73,8 @@ class BestDebates:
         config, parts = self.config, self.parts
         sampling, streams = config.sampling, parts.streams
         limit = draw_limit(sampling, streams.length)
-        roll_out = RollOut(self.actors, limit, sampling, repeat(streams.sampling), self.reward)
+        key = streams.key_of_roll_out()
+        roll_out = RollOut(self.actors, limit, sampling, key, reward=self.reward)
         episodes = roll_out(self.debate.play, parts.task.sample(config.prompts_per_iteration))
         self.reward.score(episodes)
         kept = best(episodes, config.keep_share)

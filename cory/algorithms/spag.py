@@ -252,17 +252,20 @@ class GameCollector:
         players = training.opponents.named("games", kind, training.config.sampling).players
         for start in range(0, wanted, size):
             table = prompts[start : start + size]
-            key = (seed, PLAY, epoch, start)
-            draw = np.random.default_rng(key)
+            key = (seed, PLAY, epoch)
             over = {
                 n - start: games.found[n] for n in games.found if n in range(start, start + size)
             }
-            starts = [GameState(p.text, training.task.turns_to_collect(draw)) for p in table]
+            draws = [np.random.default_rng((*key, n)) for n in range(start, start + len(table))]
+            starts = [
+                GameState(prompt.text, training.task.turns_to_collect(draw))
+                for prompt, draw in zip(table, draws, strict=True)
+            ]
             ended = partial(self._ended, games, start)
             before_each = partial(self._stop_if_asked, games, wanted)
             # ZeRO-3 gathers its weights once for all utterances of these games
             with training.policy.whole() if itself else nullcontext():
-                play(training.task.game, starts, players, key, over, ended, before_each)
+                play(training.task.game, starts, players, key, start, over, ended, before_each)
         return games.close()
 
     def _ended(self, games: GameSet, first: int, number: int, played: FinishedGame) -> None:

@@ -113,7 +113,7 @@ class AnswerCollector:
             A text takes the place of its prompt's own.
             """
             contexts = [p.asking(text) for p, text in zip(prompts, texts, strict=True)]
-            asked = asked_of("solo", contexts, limit, self.streams.sampling)
+            asked = asked_of("solo", contexts, limit, self.streams.key_of_roll_out())
             turns = self.author.turns(asked, limit, sampling)
             given = [(t.response, str(p.answer)) for p, t in zip(prompts, turns, strict=True)]
             for turn, right in zip(turns, judged(self.task, given), strict=True):

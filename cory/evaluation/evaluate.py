@@ -25,7 +25,6 @@ from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.runs.files import Line
-from cory.seeding import place_stream
 from cory.tasks import Task
 
 PIONEER = "pioneer"  # role of the agent that speaks first, about the bare query
@@ -52,7 +51,6 @@ class TeamEvaluator:
     sampling: SamplingConfig
     play: Play  # with the roles as they are now
     actors: Mapping[str, Actor]
-    places: int  # calls of `speak` in an episode: more than turns where somebody sums up
     team_metrics: Callable[[Task, ResponseSet, EvalRequest], Metrics]
     alone: bool = True  # the agents are also asked one by one
     rows: int | None = None  # rows per batch and process; None: as many as agents sample at once
@@ -65,7 +63,7 @@ class TeamEvaluator:
         size = rows_each * distributed.count()
 
         def answer(responses: ResponseSet, rows: range) -> list[Line]:
-            answered = zip(rows, self._respond(responses, rows), strict=True)
+            answered = zip(rows, self._respond(request.seed, responses, rows), strict=True)
             return [self._line(request, responses, row, episode) for row, episode in answered]
 
         for responses, lines in in_batches(request, sets, size, answer, before_each):
@@ -80,7 +78,7 @@ class TeamEvaluator:
 
     def _response_sets(self, request: EvalRequest) -> list[ResponseSet]:
         """The responses to sample, without their lines, in the order in which they are sampled."""
-        config, seed, agents = request.config, request.seed, self.agents
+        config, agents = request.config, self.agents
         prompts = self.task.held_out(config.prompts, config.split)
         probes = [
             replace(self.task.prompt_of(text), id=f"{PROBE}-{number}")
@@ -88,7 +86,7 @@ class TeamEvaluator:
         ]
 
         def own(name: str, kind: str, asked: list[Prompt], samples: int | None) -> ResponseSet:
-            return ResponseSet(name, kind, asked, samples, [place_stream(seed, 0)])
+            return ResponseSet(name, kind, asked, samples)
 
         sets: list[ResponseSet] = []
         for samples in (config.samples, None) if config.greedy else (config.samples,):
@@ -96,13 +94,12 @@ class TeamEvaluator:
             alone = {name: own(name, MEASURED, prompts, samples) for name in asked}
             sets += alone.values()
             if config.team:
-                streams = [place_stream(seed, place) for place in range(self.places)]
-                sets.append(ResponseSet(TEAM, MEASURED, prompts, samples, streams, alone))
+                sets.append(ResponseSet(TEAM, MEASURED, prompts, samples, alone))
         if request.final and probes:
             sets += [own(name, PROBE, probes, samples) for samples in (1, None) for name in agents]
         return sets
 
-    def _respond(self, responses: ResponseSet, rows: range) -> list[Episode]:
+    def _respond(self, seed: int, responses: ResponseSet, rows: range) -> list[Episode]:
         """One episode per row; the reward scores it unless it is a probe."""
         prompts = [responses.prompt(row) for row in rows]
         team = responses.who == TEAM
@@ -117,7 +114,8 @@ class TeamEvaluator:
             self.actors if team else self.agents,
             self.sampling.max_response_tokens,
             None if responses.samples is None else self.sampling,
-            iter(responses.streams),
+            (seed, responses.kind),
+            rows.start,
             self.reward,
             said_alone,
         )

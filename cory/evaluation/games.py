@@ -104,14 +104,16 @@ class GameEvaluator:
         sampling = None if match.greedy else self.config.sampling
         own = self.opponents.named(ITSELF, ITSELF, sampling)
         other = self.opponents.named(match.opponent, match.kind, sampling)
-        key = (request.seed, MATCH, match.number, rows.start)
+        key = (request.seed, MATCH, match.number)
         prompts = [match.prompts[row % len(match.prompts)] for row in rows]
         starts = [GameState(p.text, self.task.max_turns) for p in prompts]
         players = self._players(match, own, other)
         # ZeRO-3 gathers the policy's weights once for all utterances of these games
         self.opponents.seat(other)
         with self.policy.whole():
-            games = play(self.task.game, starts, players, key, {}, no_callback, no_callback)
+            games = play(
+                self.task.game, starts, players, key, rows.start, {}, no_callback, no_callback
+            )
         return [
             self._line(request, match, row, prompt, played)
             for row, prompt, played in zip(rows, prompts, games, strict=True)

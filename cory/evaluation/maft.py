@@ -13,11 +13,7 @@ from cory.evaluation.responses import EvalRequest, ResponseSet
 from cory.functional.statistics import binomial_se
 from cory.functional.votes import VoteRule
 from cory.models.policy import Actor, Policy, asked_of
-from cory.seeding import place_stream
 from cory.tasks import Task
-
-# the untrained model's place in the order of speaking, behind all places of a debate
-BASE_PLACE = 10**6
 
 
 @dataclass(frozen=True)
@@ -80,9 +76,8 @@ class MaftMetrics:
             return [[] for _ in prompts]
         sampling = self.config.sampling
         contexts = [prompt.opening for prompt in prompts]
-        stream = place_stream(request.seed, BASE_PLACE)
         limit = sampling.max_response_tokens
-        asked = asked_of("base", contexts, limit, stream)
+        asked = asked_of("base", contexts, limit, (request.seed, "base"))
         return [[turn.response] for turn in self.base.turns(asked, limit, sampling) if turn]
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import torch
-
 from cory.config import EvaluationConfig
 from cory.episode import Prompt, Turn, reward_columns
 from cory.evaluation.prompt_scores import PromptScores
@@ -49,7 +47,6 @@ class ResponseSet:
     kind: str  # MEASURED | PROBE
     prompts: list[Prompt]
     samples: int | None  # responses per prompt; None: one, greedily
-    streams: list[torch.Generator]  # one for each place in the order of speaking
     alone: Mapping[str, ResponseSet] = field(default_factory=dict)  # TEAM: each agent's own
     lines: list[Line] = field(default_factory=list)  # one per row
 

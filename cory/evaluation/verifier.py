@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 from cory import distributed
 from cory.config import SamplingConfig
 from cory.episode import Metrics, Prompt
@@ -22,7 +20,6 @@ from cory.functional.verdicts import auc, auc_contributions
 from cory.models.policy import Policy, asked_of
 from cory.rewards.verifier import correctness_probabilities, readings
 from cory.runs.files import Line
-from cory.seeding import place_stream
 from cory.tasks import Task
 
 Verdict = tuple[float, bool]  # the verifier's probability of a right answer; whether it is right
@@ -43,10 +40,9 @@ class VerifierEvaluator:
         prompts = self.task.held_out(config.prompts, config.split)
         count = len(prompts) * config.samples
         size = self.policy.hardware.responses_at_once * distributed.count()
-        stream = place_stream(request.seed, 0)
 
         def answer(_: range, rows: range) -> list[Line]:
-            return self._lines(request, prompts, rows, stream)
+            return self._lines(request, prompts, rows)
 
         batches = in_batches(request, [range(count)], size, answer, before_each)
         lines = [line for _, batch in batches for line in batch]
@@ -55,14 +51,13 @@ class VerifierEvaluator:
         add_contributions(request.scores, questions)
         return verdict_metrics(questions)
 
-    def _lines(
-        self, request: EvalRequest, prompts: Sequence[Prompt], rows: range, stream: torch.Generator
-    ) -> list[Line]:
+    def _lines(self, request: EvalRequest, prompts: Sequence[Prompt], rows: range) -> list[Line]:
         """Answers and verdicts of some rows, as samples.jsonl keeps them."""
         asked = [prompts[row % len(prompts)] for row in rows]
         limit = self.sampling.max_response_tokens
         contexts = [prompt.opening for prompt in asked]
-        turns = self.author.turns(asked_of("solo", contexts, limit, stream), limit, self.sampling)
+        questions = asked_of("solo", contexts, limit, (request.seed, MEASURED), rows.start)
+        turns = self.author.turns(questions, limit, self.sampling)
         scores = self.scores([turn.context for turn in turns], [turn.response for turn in turns])
         lines = []
         for row, prompt, turn, score in zip(rows, asked, turns, scores, strict=True):

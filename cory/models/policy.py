@@ -17,10 +17,11 @@ from cory.functional.masking import pad_turns
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.engine import Engine
 from cory.models.precision import kept_casts
-from cory.models.sampling.generation import Response, draw_uniforms, generate
+from cory.models.sampling.generation import Response, generate
 from cory.models.sampling.supported import require_supported
 from cory.models.shared_engine import StoredWeights
 from cory.models.team import Team
+from cory.seeding import Key, uniforms
 
 
 class TokenRow(Protocol):
@@ -229,10 +230,13 @@ class Actor(Protocol):
 
 
 def asked_of(
-    role: str, contexts: Sequence[Context], limit: int, stream: torch.Generator
+    role: str, contexts: Sequence[Context], limit: int, key: Key, first: int = 0
 ) -> list[Asked]:
-    """Contexts for `Actor.turns`, each with its own random numbers of a stream."""
-    drawn = draw_uniforms(len(contexts), limit, stream)
+    """Contexts for `Actor.turns`, each with its own random numbers.
+
+    first: the number of the first one among all that have this key
+    """
     return [
-        Asked(context, role, uniforms=row) for context, row in zip(contexts, drawn, strict=True)
+        Asked(context, role, uniforms=uniforms((*key, number), limit))
+        for number, context in enumerate(contexts, first)
     ]

@@ -1,7 +1,7 @@
 """Debates: every agent answers, sees what the others answered, and answers again."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,7 +50,7 @@ class Debate:
         rounds: list[list[Turn]] = []
         for number in range(self.rounds):
             said = [self._answer(prompt, rounds, agent, cast) for agent in range(self.agents)]
-            rounds.append(await (_in_turn(said) if self.sums_up else asyncio.gather(*said)))
+            rounds.append(list(await asyncio.gather(*said)))
             cast.turns += rounds[-1]
             if self.scored:
                 await cast.score(rounds[-1])
@@ -64,12 +64,6 @@ class Debate:
     def sums_up(self) -> bool:
         """Whether agents see summaries; of nobody's answers there is none."""
         return self.summariser is not None and self.agents > 1
-
-    @property
-    def places(self) -> int:
-        """What is said in a debate; each has random numbers of its own."""
-        heard = self.agents * (self.rounds - 1) if self.sums_up else 0
-        return self.agents * self.rounds + heard
 
     async def _answer(self, prompt: Prompt, rounds: Rounds, agent: int, cast: Cast) -> Turn:
         """What an agent says after these rounds; of its prompts the first that fits is asked."""
@@ -116,7 +110,3 @@ class Debate:
     def _agreement(self, turns: Sequence[Turn]) -> float:
         """The share of a round's most frequent answer."""
         return agreement([self.read(turn.response) for turn in turns])
-
-
-async def _in_turn(said: Sequence[Awaitable[Turn]]) -> list[Turn]:
-    return [await one for one in said]

@@ -1,6 +1,6 @@
 """Opponents in word games: the policy itself, other runs' agents, scripts, a remote model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,12 +39,11 @@ class EndpointPlayer:
         self.endpoint = endpoint
         self.prompts = prompts
 
-    def say(self, role: str, positions: Positions, key: Key) -> list[Said]:
+    def say(self, role: str, positions: Positions, keys: Sequence[Key]) -> list[Said]:
         """As `Player`; a run pays only once for the same key and position."""
-        name = "-".join(map(str, key))
         asks = [
-            Ask(f"{name}/{number}", self.prompts.messages(position, role))
-            for number, position in enumerate(positions)
+            Ask("-".join(map(str, key)), self.prompts.messages(position, role))
+            for key, position in zip(keys, positions, strict=True)
             if position is not None
         ]
         replies = iter(self.endpoint.complete(asks))

@@ -7,20 +7,18 @@ Plays run in the first process; the others take part in the batches.
 
 import asyncio
 import traceback
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-
-import torch
 
 from cory import distributed
 from cory.config import ConfigError, SamplingConfig
 from cory.episode import Asked, Context, Episode, Prompt, Turn, absent_turn
 from cory.models.policy import Actor
-from cory.models.sampling.generation import draw_uniforms
 from cory.rewards import Reward
+from cory.seeding import Key, uniforms
 
 # turns of the loop in which nobody asks, after which all wait: what is asked within
 # `asyncio.gather`, or by a coroutine that another one awaits, comes a few turns later
@@ -37,7 +35,6 @@ class TooLong(ConfigError):
 class Utterance:
     """What an agent is asked to say in one episode."""
 
-    episode: int
     agent: str
     asked: Asked
     turn: asyncio.Future[Turn]
@@ -69,6 +66,7 @@ class Speaker:
 
     name: str
     cast: "Cast"
+    spoken: Counter[str] = field(default_factory=Counter)  # how often, by role
 
     async def say(self, context: Context, role: str, round: int = 0, aside: bool = False) -> Turn:
         """The agent's turn about a context, which becomes part of the episode unless `aside`.
@@ -76,8 +74,9 @@ class Speaker:
         Raises TooLong where the context does not fit, as far as only the model's server knows.
         """
         cast, turn = self.cast, asyncio.get_running_loop().create_future()
-        asked = Asked(context, role, round, cast.prompt.id)
-        cast.waiting.utterances.append(Utterance(cast.episode, self.name, asked, turn))
+        asked = Asked(context, role, round, cast.prompt.id, cast.episode, self.spoken[role])
+        self.spoken[role] += 1
+        cast.waiting.utterances.append(Utterance(self.name, asked, turn))
         said: Turn = await turn
         if not aside:
             cast.turns.append(said)
@@ -110,8 +109,7 @@ class Cast(defaultdict[str, Speaker]):
 
 
 Play = Callable[[Prompt, Cast], Awaitable[None]]
-Who = tuple[str, str, int]  # agent, role, round
-Batch = dict[Who, dict[int, Asked]]  # what is asked together, by episode
+Batch = dict[str, list[Asked]]  # what agents are asked together
 
 
 def single_turn(agent: str) -> Play:
@@ -135,7 +133,8 @@ class RollOut:
     actors: Mapping[str, Actor]
     limit: int  # tokens of a response, at most
     sampling: SamplingConfig | None  # None: greedily
-    streams: Iterator[torch.Generator]  # random numbers of each role of a batch, in their order
+    key: Key  # of all random numbers; no other roll-out has it
+    first: int = 0  # number of the first episode among all that have this key
     reward: Reward | None = None  # where agents are shown scores
     # (agent, role, episode) -> what it has said there already; None: it is to be asked
     known: Callable[[str, str, int], Turn | None] = nobody
@@ -144,7 +143,7 @@ class RollOut:
         """An episode per prompt, all side by side; the first exception of a play ends them all."""
         if distributed.rank() == 0:
             return run_in_loop(self._lead(play, prompts))
-        return self._follow(len(prompts))
+        return self._follow()
 
     async def _lead(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         waiting = Waiting()
@@ -155,7 +154,7 @@ class RollOut:
                 await _all_wait(waiting)
                 _raise_of(tasks)
                 if waiting.utterances:
-                    self._answer(waiting.utterances, len(prompts))
+                    self._answer(waiting.utterances)
                 if waiting.scorings:
                     self._score(waiting.scorings, prompts)
             _raise_of(tasks)
@@ -166,7 +165,7 @@ class RollOut:
         distributed.from_first(("over", episodes))
         return episodes
 
-    def _follow(self, episodes: int) -> list[Episode]:
+    def _follow(self) -> list[Episode]:
         """Take part in the batches of the first process; the episodes that it made."""
         message: tuple[str, Any] = ("", None)
         while True:
@@ -177,27 +176,28 @@ class RollOut:
             if kind == "failed":
                 raise ConfigError(told)
             if kind == "speak":
-                self._speak(told, episodes)
+                self._speak(told)
             else:
                 assert self.reward is not None
                 self.reward.score(told)
 
-    def _answer(self, utterances: list[Utterance], episodes: int) -> None:
-        """Let every agent say what it is asked."""
-        batch: Batch = {}
-        ordered = sorted(utterances, key=lambda one: one.episode)
+    def _answer(self, utterances: list[Utterance]) -> None:
+        """Let every agent say what it is asked: a call for each."""
+        ordered = sorted(utterances, key=lambda one: one.asked.episode)
         utterances.clear()
+        left: dict[str, list[Utterance]] = {}
         for one in ordered:
-            part = batch.setdefault((one.agent, one.asked.role, one.asked.round), {})
-            said = self.known(one.agent, one.asked.role, one.episode)
+            said = self.known(one.agent, one.asked.role, one.asked.episode)
             if said is None:
-                part[one.episode] = one.asked
+                left.setdefault(one.agent, []).append(one)
             else:
                 one.turn.set_result(said)
+        batch = {agent: [one.asked for one in asked] for agent, asked in left.items()}
         distributed.from_first(("speak", batch))
-        said_by = self._speak(batch, episodes)
+        turns = self._speak(batch)
+        said_by = {agent: iter(turns[agent]) for agent in left}
         for one in (one for one in ordered if not one.turn.done()):
-            turn = said_by[one.agent, one.asked.role, one.asked.round][one.episode]
+            turn = next(said_by[one.agent])
             if turn is None:
                 one.turn.set_exception(
                     TooLong(
@@ -208,29 +208,16 @@ class RollOut:
             else:
                 one.turn.set_result(turn)
 
-    def _speak(self, batch: Batch, episodes: int) -> dict[Who, dict[int, Turn | None]]:
-        """The turns of a batch: a call for each agent; None: its context is too long."""
-        for asked in batch.values():
-            stream = next(self.streams, None)  # a server is asked more often, and needs none
-            if self.sampling is not None and stream is not None:
-                drawn = draw_uniforms(episodes, self.limit, stream)
-                for episode, one in asked.items():
-                    one.uniforms = drawn[episode]
-        said: dict[Who, dict[int, Turn | None]] = {who: {} for who in batch}
-        for agent in dict.fromkeys(agent for agent, *_ in batch):
-            rows = [
-                (who, episode, one)
-                for who, asked in batch.items()
-                if who[0] == agent
-                for episode, one in asked.items()
-            ]
-            if not rows:  # it has said it all before
-                continue
-            every = [one for *_, one in rows]
-            turns = self.actors[agent].turns(every, self.limit, self.sampling)
-            for (who, episode, _), turn in zip(rows, turns, strict=True):
-                said[who][episode] = turn
-        return said
+    def _speak(self, batch: Batch) -> dict[str, Sequence[Turn | None]]:
+        """The turns of a batch by agent; None: its context is too long."""
+        for agent, asked in batch.items():
+            for one in asked if self.sampling is not None else ():
+                place = (self.first + one.episode, agent, one.role, one.turn)
+                one.uniforms = uniforms((*self.key, *place), self.limit)
+        return {
+            agent: self.actors[agent].turns(asked, self.limit, self.sampling)
+            for agent, asked in batch.items()
+        }
 
     def _score(self, scorings: list[Scoring], prompts: Sequence[Prompt]) -> None:
         assert self.reward is not None

@@ -14,10 +14,9 @@ from cory.games.scripted import RuleBasedPlayer
 from cory.games.state import GameState
 from cory.games.transcript import IDS, FinishedGame
 from cory.models.policy import Actor
-from cory.models.sampling.generation import draw_uniforms
-from cory.seeding import keyed
+from cory.seeding import uniforms
 
-Key = tuple[int, ...]  # seeds the random numbers of some games at one utterance
+Key = tuple[int, ...]  # of one game's random numbers at one utterance
 Positions = Sequence[GameState | None]  # None: that game is over
 
 
@@ -32,10 +31,10 @@ class Said:
 class Player(Protocol):
     """Plays a role in word games; nothing inherits from it."""
 
-    def say(self, role: str, positions: Positions, key: Key) -> list[Said]:
+    def say(self, role: str, positions: Positions, keys: Sequence[Key]) -> list[Said]:
         """The next utterance in each game; anything where a game is over.
 
-        key: the same key and position give the same words
+        keys: of each game's random numbers: the same key and position give the same words
         """
         ...
 
@@ -61,12 +60,15 @@ class ModelPlayer:
         self.sampling = sampling
         self.limit = limit
 
-    def say(self, role: str, positions: Positions, key: Key) -> list[Said]:
+    def say(self, role: str, positions: Positions, keys: Sequence[Key]) -> list[Said]:
         """As `Player`."""
-        drawn = draw_uniforms(len(positions), self.limit, keyed(key))
         asked = [
-            Asked(fitting(self.wording, self.fits, position, role, None), role, uniforms=own)
-            for position, own in zip(positions, drawn, strict=True)
+            Asked(
+                fitting(self.wording, self.fits, position, role, None),
+                role,
+                uniforms=uniforms(key, self.limit),
+            )
+            for position, key in zip(positions, keys, strict=True)
             if position is not None
         ]
         turns = iter(self.speaker.turns(asked, self.limit, self.sampling))
@@ -89,13 +91,11 @@ class ScriptedPlayer:
     def __init__(self, script: RuleBasedPlayer) -> None:
         self.script = script
 
-    def say(self, role: str, positions: Positions, key: Key) -> list[Said]:
+    def say(self, role: str, positions: Positions, keys: Sequence[Key]) -> list[Said]:
         """As `Player`."""
         return [
-            Said("" if position is None else self.script.say(position, np.random.default_rng(own)))
-            for position, own in zip(
-                positions, ((*key, n) for n in range(len(positions))), strict=True
-            )
+            Said("" if position is None else self.script.say(position, np.random.default_rng(key)))
+            for position, key in zip(positions, keys, strict=True)
         ]
 
 
@@ -123,7 +123,8 @@ def play(
     game: GameRules,
     starts: Sequence[GameState],
     players: Mapping[str, Player],
-    key: Key,
+    key: tuple[int, ...],
+    first: int,
     found: Mapping[int, FinishedGame],
     ended: Callable[[int, FinishedGame], None],
     before_each: Callable[[], None],
@@ -131,7 +132,8 @@ def play(
     """Play every game to its end.
 
     players: by role
-    key: seeds all random numbers; a game's course does not depend on which others are over
+    key, first: seeds of all random numbers, and the number of the first game; a game's course does
+        not depend on others
     found: games that were finished before, by number
     ended(number, game): called as soon as a game is over
     before_each: called before the next utterance of all games; what it raises ends the playing
@@ -144,7 +146,8 @@ def play(
         before_each()
         role = game.roles[utterance % 2]
         going = [None if n in over else position for n, position in enumerate(positions)]
-        said = players[role].say(role, going, (*key, utterance))
+        keys = [(*key, first + number, utterance) for number in range(len(positions))]
+        said = players[role].say(role, going, keys)
         for number, (position, own) in enumerate(zip(going, said, strict=True)):
             if position is None:
                 continue

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field
-from itertools import repeat
 from typing import Any
 
 import torch
@@ -94,8 +93,8 @@ class PPOTrainer:
         config = self.config
         drawn = self.task.sample(config.prompts_drawn())
         prompts = [prompt for prompt in drawn for _ in range(config.samples_per_prompt)]
-        streams = repeat(self.streams.sampling)
-        roll_out = RollOut(self.actors, limit, config.sampling, streams, self.reward)
+        key = self.streams.key_of_roll_out()
+        roll_out = RollOut(self.actors, limit, config.sampling, key, reward=self.reward)
         with ExitStack() as sampling_as_trained:
             for agent in self.agents.values():
                 sampling_as_trained.enter_context(agent.rolling_out())

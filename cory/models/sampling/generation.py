@@ -34,11 +34,6 @@ class Response:
     sampler_logprobs: list[float]  # log-probability under the distribution that was sampled from
 
 
-def draw_uniforms(rows: int, limit: int, stream: torch.Generator) -> Tensor:
-    """(rows, limit) float64 in [0, 1), row after row: several calls draw what one would."""
-    return torch.rand(rows, limit, dtype=torch.float64, generator=stream)
-
-
 def draw_limit(sampling: SamplingConfig, stream: np.random.Generator) -> int:
     """The most tokens of a roll-out's responses, uniformly from the settings' range."""
     return int(stream.integers(sampling.min_response_tokens, sampling.max_response_tokens + 1))
