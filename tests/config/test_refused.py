@@ -53,9 +53,9 @@ BASES = {
 # from the types (tests/scripts/test_settings.py): here each kind of bound is broken once or twice
 BOUNDS = {
     "quickstart": {
-        "must be a number": "algorithm.clip_range=abc algorithm.clip_range=nan",
-        "must be a whole number": "algorithm.epochs=1.5 seed=1.5",
-        "must be true or false": "algorithm.whiten_advantages=maybe evaluation.greedy=often",
+        "must be a valid number": "algorithm.clip_range=abc",
+        "must be a valid integer": "algorithm.epochs=1.5 seed=1.5",
+        "must be a valid boolean": "algorithm.whiten_advantages=maybe evaluation.greedy=often",
         "must be greater than 0": "algorithm.clip_range=0 algorithm.clip_range_high=0",
         "must be less than 1": "algorithm.clip_range=1 model.value_dropout=1",
         "must be at least 0": "algorithm.kl_coef=-0.1 evaluate_every=-1",
@@ -89,7 +89,7 @@ BOUNDS = {
 # base -> what is typed, and after it the lines that refuse it
 REFUSED = {
     "quickstart": """
-algorithm.sampling=3 -> must hold settings by name
+algorithm.sampling=3 -> must be a valid dictionary or
 algorithm.name=x -> must be one of cory, grpo, imitation, maft, maporl, ppo, rloo, sft,
 task.name=x -> must be one of anli, arithmetic, gsm8k, guess_my_city, imdb, math, mml
 reward.name=x -> must be one of classifier, exact_match, game_outcome, judge, python, s
@@ -171,7 +171,7 @@ partner=null ; fidelity=official_spag
     -> fidelity=official_spag: needs algorithm=imitation or spag, got cory
 algorithm.max_mean_ratio=2 ; hardware.microbatch_size=32
     -> algorithm.max_mean_ratio=2.0: needs whole minibatches
-model.path=null -> must be text
+model.path=null -> must be a valid string
 algorithm.kl_estimator=k4 -> must be full, k1, k2 or k3
 algorithm.kl_controller=adaptive ; algorithm.kl_horizon=12
     -> algorithm.kl_horizon=12: must be above a fifth of the 64 turns
@@ -183,7 +183,7 @@ hardware.zero_stage=4 -> must be 0, 1, 2 or 3
 seed=18446744073709551616 -> must be less than 9223372036854775808
 keep_best_mode=best -> must be
 evaluation.k=[0] -> number 1 must be at least 1
-evaluation.k=[one] -> number 1 must be a whole number
+evaluation.k=[one] -> number 1 must be a valid integer
 run_dir='' -> must not be empty
 wandb.project=a/b -> must be 1 to 128 characters without / \\ # ? % :
 """,
@@ -211,8 +211,8 @@ algorithm.alpha=[1.0] -> must have at least 2 items
 algorithm.beta=[1.0,2.0,3.0] -> must have at most 2 items
 algorithm.param_sharing=per_team -> must be shared, per_agent, per_turn or
 algorithm.consensus=0.5 -> must be above 1/agents, which a single answer of 2 is
-algorithm.alpha=[nan,1.0] -> number 1 must be a number
-algorithm.train_turns=2 -> must be a list, typed as [...]
+algorithm.alpha=[nan,1.0] -> number 1 must be a valid number
+algorithm.train_turns=2 -> must be a valid list
 algorithm.prompts.grade_bounds=[0.5] -> must be one fewer than grades (4)
 algorithm.prompts.other='{number}' -> must contain {response}
 """,
@@ -438,7 +438,7 @@ def test_all_mistakes_are_told_together() -> None:
     assert sorted(refusal("quickstart", words)) == [
         "algorithm.clip_range=5: must be less than 1",
         "hardware.microbatch_size=0: must be at least 1",
-        "seed=abc: must be a whole number",
+        "seed=abc: must be a valid integer",
         "wandb.mode=x: must be disabled, offline or online",
     ]
 
