@@ -3,27 +3,18 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from cory.config.base import Conflict, Count, Number, Settings, Text, Words, chosen
 from cory.config.evaluation import EvaluationConfig
 from cory.config.hardware import HardwareConfig
 from cory.config.model import ModelConfig
 
-
-def _name(text: str, signs: str = "", most: int = 128) -> str:
-    """A name that W&B takes as it is, and trackio does not change."""
-    if not 0 < len(text.strip()) <= len(text) <= most or {*text} & {*signs}:
-        spaces = " and spaces" if " " in signs else ""
-        without = f" without {' '.join(signs.strip())}{spaces}" if signs else ""
-        raise ValueError(f"must be 1 to {most} characters{without}")
-    return text
-
-
-Name = Annotated[Text, AfterValidator(_name)]
-Tag = Annotated[Text, AfterValidator(lambda text: _name(text, most=64))]
-Project = Annotated[Text, AfterValidator(lambda text: _name(text, "/\\#?%:"))]
-Entity = Annotated[Text, AfterValidator(lambda text: _name(text, "/\\#?%: "))]
+# names that W&B takes as they are, and trackio does not change
+Name = Annotated[Words, Field(pattern=r"^.{1,128}$")]
+Tag = Annotated[Words, Field(pattern=r"^.{1,64}$")]
+Project = Annotated[Words, Field(pattern=r"^[^/\\#?%:]{1,128}$")]
+Entity = Annotated[Words, Field(pattern=r"^[^/\\#?%:\s]{1,128}$")]
 
 
 class WandbConfig(Settings):

@@ -21,7 +21,6 @@ from cory.config.errors import ConfigError, require
 from cory.config.game import GameConfig
 
 
-
 @dataclass(frozen=True)
 class Option:
     """A task, reward or algorithm: its settings, and what builds it from them."""

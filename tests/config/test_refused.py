@@ -62,13 +62,8 @@ BOUNDS = {
         "must be at most 1": "algorithm.gamma=1.1 algorithm.sampling.top_p=1.5",
         "must be at least 1": "algorithm.epochs=0 evaluation.prompts=0",
         "must have at least 1 item": "evaluation.k=[] model.adapter.targets=[]",
-        "must be host:port, the port from 1 to 65535": (
-            "hardware.rendezvous='here' hardware.rendezvous='host:' hardware.rendezvous=':29500' "
-            "hardware.rendezvous='host:0' hardware.rendezvous='host:65536' "
-            "hardware.rendezvous='host:99999999' hardware.rendezvous='h:²'"
-        ),
         "must be at most 1000000": "algorithm.iterations=1000001 algorithm.epochs=1000001",
-        "must be 1 to 128 characters without": "wandb.project='' trackio=a#b",
+        "must match pattern": "trackio=a#b hardware.rendezvous='here' hardware.rendezvous=':29500'",
     },
     "maporl": {
         "must name turns from 1 to turns=3, each once and in order": (
@@ -96,7 +91,7 @@ reward.name=x -> must be one of classifier, exact_match, game_outcome, judge, py
 algorithm.learning_rate=-1e-5 -> algorithm.learning_rate=-1e-05: must be greater than 0
 algorithm.advantages=group -> algorithm.samples_per_prompt=1: must be at least 2 with
 algorithm.advantages=leave_one_out -> algorithm.samples_per_prompt=1: must be at least
-algorithm.minibatch_size=128 -> algorithm.prompts_per_iteration=64: must be a multiple of
+algorithm.minibatch_size=128 -> must divide a policy's 64 turns per iteration
 hardware.microbatch_size=64 ; algorithm.prompts_per_iteration=96 ; algorithm.minibatch_size=96
     -> algorithm.minibatch_size=96: must be a multiple of hardware.microbatch_size=64
 algorithm.samples_per_prompt=5 -> algorithm.prompts_per_iteration=64: must be a
@@ -134,9 +129,6 @@ hardware.offload_parameters=true ; hardware.zero_stage=2
 hardware.offload_parameters=true ; hardware.zero_stage=3 -> needs hardware.offload_optimizer=tru
 hardware.routed_reference=true -> needs model.sharing=adapters or adapter_copies, got
 hardware.nodes=2 -> needs hardware.rendezvous=host:port, which all nodes reach
-algorithm.prompts_per_iteration=1 ; algorithm.minibatch_size=1 ; \
-algorithm.sampling.min_response_tokens=1 ; algorithm.sampling.max_response_tokens=1
-    -> algorithm.whiten_advantages=true: needs at least two tokens in an iter
 model.precision=fp16
     -> needs hardware.device=cuda, got cpu
     -> needs hardware.zero_stage=1, 2 or 3, got 0
@@ -145,8 +137,8 @@ parallel_runs=2 ; hardware.nodes=2 ; hardware.rendezvous=a:1
 algorithm.final_share=0.1 -> needs algorithm.schedule=linear or cosine, got constant
 algorithm.optimizer=adamw_8bit -> needs hardware.device=cuda, got cpu
 run_dir=' ' -> must not be empty
-wandb.entity='a b' -> must be 1 to 128 characters without / \\ # ? % : and sp
-wandb.name=' ' -> must be 1 to 128 characters
+wandb.entity='a b' -> must match pattern
+wandb.name=' ' -> must not be empty
 parallel_runs=2 ; objective=x -> must be 1 with objective
 algorithm.loss_average_turns=5 -> algorithm.minibatch_size=64: must be a multiple of
 algorithm.credit=mean ; algorithm.collective_reward=false
@@ -185,7 +177,7 @@ keep_best_mode=best -> must be
 evaluation.k=[0] -> number 1 must be at least 1
 evaluation.k=[one] -> number 1 must be a valid integer
 run_dir='' -> must not be empty
-wandb.project=a/b -> must be 1 to 128 characters without / \\ # ? % :
+wandb.project=a/b -> must match pattern
 """,
     "gpu1": """
 model.precision=fp16 -> needs hardware.zero_stage=1, 2 or 3, got 0
@@ -204,7 +196,7 @@ algorithm.verifier_feedback=true ; model.chat=true -> needs reward=verifier, got
 algorithm.verifier_feedback=true
     -> needs model.chat=true, got false
     -> needs reward=verifier, got exact_match
-algorithm.minibatch_size=48 -> must divide the
+algorithm.minibatch_size=48 -> must divide a policy's 128 turns
 algorithm.kl_controller=adaptive ; algorithm.kl_horizon=25
     -> algorithm.kl_horizon=25: must be above a fifth of the 128 turns
 algorithm.alpha=[1.0] -> must have at least 2 items
@@ -258,7 +250,7 @@ algorithm.turns=1 -> must be at least 2 with algorithm.policies=specialised, for
 algorithm.prompts.follow_up_summary=x -> must contain {summary}
 algorithm.prompts.other=x -> must contain {response}
 algorithm.prompts.hint='{query}' -> must contain {answer}
-evaluation.split=train -> must be test with algorithm=maft, which learns from the
+evaluation.split=train -> algorithm=maft: needs evaluation.split=test, got train
 """,
     "endpoint": """
 algorithm.endpoint.key_variable=sk-x -> algorithm.endpoint.key_variable: must name an environment
@@ -270,7 +262,6 @@ algorithm.endpoint.model=' ' -> must not be empty
 algorithm.endpoint.limit_name=tokens -> must be max_tokens or max_completion_tokens
 algorithm.iterations=1 -> algorithm.endpoint: needs algorithm.iterations=0, got 1
 algorithm.policies=generation -> algorithm.endpoint: needs algorithm.policies=single,
-init_from=/somewhere -> plays no part: with algorithm.endpoint no agent of a run speaks
 algorithm.diversity.nll_others=true -> needs algorithm.endpoint=null, got {...}
 algorithm.diversity.kl_to_base=true ; algorithm.diversity.scorer=asset:tiny
     -> needs algorithm.endpoint=null, got {...}
@@ -396,8 +387,8 @@ def rows_of(text: str) -> list[list[str]]:
 
 ROWS = [
     *((base, *row) for base, text in REFUSED.items() for row in rows_of(text)),
-    ("quickstart", f"wandb.tags=[a,{'t' * 65}]", "number 2 must be 1 to 64 characters"),
-    ("quickstart", f"wandb.group={'g' * 129}", "must be 1 to 128 characters"),
+    ("quickstart", f"wandb.tags=[a,{'t' * 65}]", "number 2 must match pattern"),
+    ("quickstart", f"wandb.group={'g' * 129}", "must match pattern"),
     *(
         (base, words, rule)
         for base, rules in BOUNDS.items()
