@@ -229,7 +229,9 @@ def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> li
     if model.sharing == "copies":
         sizes = [*shape.tensors, *head]
         parts = [Part("reference", frozen if algorithm.reads_reference() else 0)]
-        if algorithm.opponent_models() > 0:  # agents of other runs: each is loaded when it plays
+        if getattr(
+            algorithm, "runs_played_against", None
+        ):  # agents of other runs: each is loaded when it plays
             parts.append(Part("the opponent that plays", frozen, (SAMPLING,)))
     else:
         from cory.models.lora import adapted_layers  # noqa: PLC0415  PEFT takes five seconds
@@ -345,7 +347,7 @@ def checkpoint_bytes(config: Config, parts: Sequence[Part]) -> int:
     algorithm, stage, world = config.algorithm, config.hardware.zero_stage, config.hardware.world
     owners = world if stage > 0 else 1  # without splitting the first process writes for all
     writers = {WEIGHTS: world if stage == 3 else 1, MASTER: owners, MOMENTS: owners}
-    if algorithm.new_each_training():
+    if algorithm.new_each_training:
         stored = algorithm.one_engine(config.model.sharing)
         writers = {STORED: owners} if stored else {WEIGHTS: writers[WEIGHTS]}
     return sum(writers.get(part.what, 0) * part.bytes for part in parts)

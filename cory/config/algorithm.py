@@ -79,10 +79,8 @@ class OptimiserConfig(Settings):
     max_grad_norm: Positive | None
 
     needs = {"final_share": "schedule=linear|cosine"}  # a constant rate ends as it is
-
-    def new_each_training(self) -> bool:
-        """Whether each training of a policy begins with a new optimiser, so that none is kept."""
-        return False
+    # each training of a policy begins with a new optimiser, so that none is kept
+    new_each_training: ClassVar[bool] = False
 
     def trains_on(self) -> bool:
         """Whether a policy's training goes on from the weights that its last one ended with."""
@@ -145,10 +143,6 @@ class AlgorithmConfig(OptimiserConfig):
     def reads_reference(self) -> bool:
         """Whether anything reads the frozen reference of agents that are full copies."""
         return True
-
-    def opponent_models(self) -> int:
-        """Agents of other runs that are held to be played against."""
-        return 0
 
 
 class PPOConfig(AlgorithmConfig):

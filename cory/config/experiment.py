@@ -79,7 +79,7 @@ class Config(Settings):
     def conflicts(self) -> Iterator[Conflict]:
         if self.parallel_runs in (None, 1):
             return
-        if not self.hardware.shares_cores:
+        if self.hardware.device != "cpu" or self.hardware.nodes > 1:  # they share its cores
             yield "parallel_runs", "needs hardware.device=cpu and hardware.nodes=1"
         if self.objective is not None:
             yield "parallel_runs", "must be 1 with objective: sweepers wait for each run's number"

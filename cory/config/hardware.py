@@ -49,11 +49,6 @@ class HardwareConfig(Settings):
         """Processes on all nodes together."""
         return self.nodes * self.processes
 
-    @property
-    def shares_cores(self) -> bool:
-        """Whether several runs can work side by side: on the cores of one machine."""
-        return self.device == "cpu" and self.nodes == 1
-
 
 def cores() -> int:
     """Number of processor cores that this process may use."""

@@ -36,6 +36,7 @@ class MaftConfig(SupervisedConfig):
     """Settings of `algorithm=maft`; `learning_rate` and `epochs` are those of generation agents."""
 
     holds_debates: ClassVar[bool] = True
+    new_each_training: ClassVar[bool] = True
 
     agents: Count  # N
     turns: Count  # M: the first is a generation agent's, later ones are a critic agent's
@@ -87,9 +88,6 @@ class MaftConfig(SupervisedConfig):
     def is_critic(self, policy: str) -> bool:
         """Whether a policy is a critic agent."""
         return policy.startswith("critic")
-
-    def new_each_training(self) -> bool:
-        return True
 
     def follows_run_length(self) -> bool:
         return False  # the schedule runs over one fine-tuning of one policy

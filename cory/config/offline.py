@@ -149,9 +149,6 @@ class OfflineConfig(AlgorithmConfig):
         """It plays; updates read what the policy itself said before them."""
         return START in self.played_against.values()
 
-    def opponent_models(self) -> int:
-        return len(self.runs_played_against)
-
 
 class ImitationConfig(OfflineConfig):
     """Settings of `algorithm=imitation`: winners are to be imitated (Cheng et al., eq. 8)."""

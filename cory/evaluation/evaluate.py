@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from cory import distributed
 from cory.config import SamplingConfig
-from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Prompt, Turn
+from cory.episode import Episode, Metrics, Prompt
 from cory.evaluation.response_scores import score_metrics
 from cory.evaluation.responses import (
     MEASURED,
@@ -25,12 +25,10 @@ from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
 from cory.rollout.interactions import Interaction
 from cory.rollout.scheduler import played, single_turn
-from cory.rollout.speak import Speaking, speak_with
+from cory.rollout.speak import speak_with
 from cory.runs.files import Line
 from cory.seeding import place_stream
 from cory.tasks import Task
-
-PIONEER = "pioneer"  # role of the agent that speaks first, about the bare query
 
 
 class Evaluator(Protocol):
@@ -95,11 +93,10 @@ class TeamEvaluator:
         sets: list[ResponseSet] = []
         for samples in (config.samples, None) if config.greedy else (config.samples,):
             asked = agents if self.alone else {}
-            alone = {name: own(name, MEASURED, prompts, samples) for name in asked}
-            sets += alone.values()
+            sets += [own(name, MEASURED, prompts, samples) for name in asked]
             if config.team:
                 streams = [place_stream(seed, place) for place in range(self.places)]
-                sets.append(ResponseSet(TEAM, MEASURED, prompts, samples, streams, alone))
+                sets.append(ResponseSet(TEAM, MEASURED, prompts, samples, streams))
         if request.final and probes:
             sets += [own(name, PROBE, probes, samples) for samples in (1, None) for name in agents]
         return sets
@@ -108,22 +105,14 @@ class TeamEvaluator:
         """One episode per row; the reward scores it unless it is a probe."""
         prompts = [responses.prompt(row) for row in rows]
         team = responses.who == TEAM
-        streams = iter(responses.streams)
         speak = speak_with(
             self.actors if team else self.agents,
             self.sampling.max_response_tokens,
             None if responses.samples is None else self.sampling,
-            streams,
+            iter(responses.streams),
         )
-
-        def repeat_alone(actor: str, role: str) -> list[Turn]:
-            next(streams)
-            return [repeated(responses.alone[actor].lines[row], actor, role) for row in rows]
-
-        if team:
-            episodes = self.interact(prompts, SpeakOrRepeat(speak, repeat_alone))
-        else:
-            episodes = played(single_turn(responses.who))(prompts, speak)
+        interact = self.interact if team else played(single_turn(responses.who))
+        episodes = interact(prompts, speak)
         if responses.kind == MEASURED:
             self.reward.score(episodes)
         return episodes
@@ -135,39 +124,3 @@ class TeamEvaluator:
         prompt, sample = episode.prompt, responses.sample(row)
         turns = [line_turn(turn, prompt) for turn in episode.turns]
         return as_line(request, responses.kind, responses.who, sample, prompt) | {"turns": turns}
-
-
-@dataclass(frozen=True)
-class SpeakOrRepeat:
-    """A `Speak` in which the pioneer repeats what it said alone.
-
-    It sees what it saw then, so that its response would be the same.
-    """
-
-    speak: Speaking
-    repeat: Callable[[str, str], list[Turn]]  # actor, role -> what it said
-
-    def __call__(
-        self, actor: str, role: str, round: int, contexts: Sequence[Context | None]
-    ) -> list[Turn]:
-        """A turn per context, as `Speak`."""
-        if role == PIONEER:
-            return self.repeat(actor, role)
-        return self.speak(actor, role, round, contexts)
-
-    def together(
-        self,
-        actor: str,
-        roles: Sequence[str],
-        round: int,
-        contexts: Sequence[Sequence[Context | None]],
-    ) -> list[list[Turn]]:
-        """As `SpeaksTogether`; pioneers do not speak with others."""
-        return self.speak.together(actor, roles, round, contexts)
-
-
-def repeated(line: Line, agent: str, role: str) -> Turn:
-    """An agent's response alone, as a turn in another role."""
-    (turn,) = line["turns"]
-    context = turn["context"] or line["prompt"]
-    return Turn(agent, role, 0, context, turn["response"], [], TEXT_ONLY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -50,7 +50,6 @@ class ResponseSet:
     prompts: list[Prompt]
     samples: int | None  # responses per prompt; None: one, greedily
     streams: list[torch.Generator]  # one for each place in the order of speaking
-    alone: Mapping[str, ResponseSet] = field(default_factory=dict)  # TEAM: each agent's own
     lines: list[Line] = field(default_factory=list)  # one per row
 
     def __len__(self) -> int:
