@@ -7,12 +7,12 @@ from typing import Any
 
 from cory.config import ITSELF, OfflineConfig
 from cory.episode import Metrics, Prompt
-from cory.evaluation.prompt_scores import PromptScores
 from cory.evaluation.responses import (
     MEASURED,
     PROBE,
     BeforeEach,
     EvalRequest,
+    PromptScores,
     as_line,
     in_batches,
 )
@@ -78,8 +78,11 @@ class GameEvaluator:
             for opponent, kind in self.config.played_against.items()
             for role in ((None,) if kind == ITSELF else self.task.game.roles)
         ]
-        how = (prompts, config.samples, self.config.test_greedy, MEASURED)
-        matches = [Match(*side, *how, number) for number, side in enumerate(sides)]
+        samples, greedy = config.samples, self.config.test_greedy
+        matches = [
+            Match(*side, prompts, samples, greedy, MEASURED, number)
+            for number, side in enumerate(sides)
+        ]
         if request.final and config.probes:
             probes = [self.task.prompt_of(text) for text in config.probes]
             for greedy in (False, True):

@@ -12,7 +12,7 @@ import pytest
 from cory.config import Config
 from cory.episode import Prompt
 from cory.evaluation.games import Match, game_metrics, win_scores
-from cory.evaluation.prompt_scores import PromptScores
+from cory.evaluation.responses import PromptScores
 from cory.functional.statistics import standard_error
 from cory.runs.files import Line
 from cory.trainers.offline import OfflineTrainer
