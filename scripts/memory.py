@@ -31,7 +31,6 @@ from cory.memory import (
     WARN_ABOVE,
     Part,
     Shape,
-    checkpoint_bytes,
     held,
     parts_of,
     peak,
@@ -122,7 +121,7 @@ def estimated_hours(config: Config, gpu: Gpu) -> float | None:
 
 
 def part_lines(config: Config, parts: list[Part]) -> Iterator[str]:
-    """Every part, sums, and the disk."""
+    """Every part, and sums."""
     model, hardware = config.model, config.hardware
     agents = config.algorithm.policy_count()
     yield (
@@ -142,7 +141,6 @@ def part_lines(config: Config, parts: list[Part]) -> Iterator[str]:
     _, beside = peak(parts, beside=True)
     if beside:
         yield f"  {'at most in main memory':<40}{beside / GIB:>9.2f}"
-    yield f"  {'a checkpoint, of all processes':<40}{checkpoint_bytes(config, parts) / GIB:>9.2f}"
 
 
 def layout_lines(own: Config, words: list[str]) -> Iterator[str]:
