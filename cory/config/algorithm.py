@@ -112,6 +112,10 @@ class AlgorithmConfig(OptimiserConfig):
     epochs: Passes
     sampling: SamplingConfig
 
+    def names(self) -> list[str]:
+        """The names of the policies that learn."""
+        return [f"agent_{number}" for number in range(self.policy_count())]
+
     def policy_count(self) -> int:
         """Policies that learn."""
         return 1

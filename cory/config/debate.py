@@ -96,6 +96,9 @@ class DebateConfig(AlgorithmConfig):
                 found.setdefault(self.policy(turn - 1, agent), agent)
         return found
 
+    def names(self) -> list[str]:
+        return list(self.policies())
+
     def policy_count(self) -> int:
         return len(self.policies())
 
