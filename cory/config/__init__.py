@@ -11,17 +11,15 @@ from cory.config.algorithm import (
 from cory.config.base import Settings
 from cory.config.debate import DebateConfig, DebatePrompts, MaporlConfig
 from cory.config.errors import ConfigError, flat, meant, nearest, renamed, require
-from cory.config.evaluation import DiversityConfig, EvaluationConfig
-from cory.config.experiment import Config
-from cory.config.game import GameConfig, GameTexts, ScriptedConfig
+from cory.config.experiment import Config, EvaluationConfig
+from cory.config.game import GameConfig
 from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan, cores
 from cory.config.maft import (
     AGREEING,
     ANSWER,
     CORRECT,
     GENERATION_ONLY,
-    OWN,
-    SINGLE,
+    DiversityConfig,
     MaftConfig,
     MaftPrompts,
 )
@@ -40,7 +38,7 @@ from cory.config.offline import (
     OfflineConfig,
     SpagConfig,
 )
-from cory.config.options import Game, Option, builder, game, is_own, load, option, plug_in_folders
+from cory.config.options import Game, Option, builder, game, option, plug_in_folders
 from cory.config.parse import parse_config
 from cory.config.reward import (
     ClassifierConfig,

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from cory.config.base import Conflict, Count, Number, Settings, Text, Words, chosen
-from cory.config.evaluation import EvaluationConfig
 from cory.config.hardware import HardwareConfig
 from cory.config.model import ModelConfig
 
@@ -15,6 +14,27 @@ Name = Annotated[Words, Field(pattern=r"^.{1,128}$")]
 Tag = Annotated[Words, Field(pattern=r"^.{1,64}$")]
 Project = Annotated[Words, Field(pattern=r"^[^/\\#?%:]{1,128}$")]
 Entity = Annotated[Words, Field(pattern=r"^[^/\\#?%:\s]{1,128}$")]
+
+
+class EvaluationConfig(Settings):
+    """What every evaluation measures, during training and after it."""
+
+    prompts: Count | None  # the first so many of the split; None: all
+    split: Literal["train", "test"]
+    samples: Count  # responses per prompt
+    k: Annotated[list[Count], Field(min_length=1)]  # pass@k for each; tasks with answers only
+    greedy: bool
+    team: bool  # also the agents in their roles, each seeing the answers before its own
+    probes: list[Words]  # texts that every agent answers at the end, kept in samples.jsonl
+    before: bool  # also before the training, with the same prompts and random numbers as after it
+
+    def conflicts(self) -> Iterator[Conflict]:
+        if max(self.k) > self.samples:
+            yield "k", f"must not exceed evaluation.samples={self.samples}"
+        for key in ("k", "probes"):
+            values = getattr(self, key)
+            if len({*values}) < len(values):
+                yield key, "must not name anything twice"
 
 
 class WandbConfig(Settings):

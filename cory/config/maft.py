@@ -5,8 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from cory.config.base import Conflict, Count, Positive, Settings, Share, Text, with_fields
 from cory.config.debate import Ties, Unreadable
-from cory.config.evaluation import DiversityConfig
-from cory.config.model import EndpointConfig
+from cory.config.model import EndpointConfig, Weights
 from cory.config.supervised import SupervisedConfig
 
 SPECIALISED, GENERATION_ONLY, SINGLE = "specialised", "generation", "single"
@@ -30,6 +29,20 @@ class MaftPrompts(Settings):
     hint: Annotated[Text, with_fields("query", "answer")]
     generation_id: Annotated[Text, with_fields("number")]
     critic_id: Annotated[Text, with_fields("number")]
+
+
+class DiversityConfig(Settings):
+    """Measures of diversity beyond agreement with the vote, and the models that compute them."""
+
+    encoder: Text | None  # whose embeddings of responses are compared; None: none are
+    scorer: Text | None  # whose next-token distributions are compared; None: none are
+    kl_to_base: bool  # ... also with those of what the model said before any training
+    nll_others: bool  # how likely each agent's model finds what the others said last
+    precision: Weights  # of encoder and scorer
+    batch_size: Count  # texts per pass of encoder and scorer
+    max_tokens: Count  # what they read at most of a text; the scorer reads the question with it
+
+    needs = {"kl_to_base": "scorer"}  # whose distributions are compared
 
 
 class MaftConfig(SupervisedConfig):
