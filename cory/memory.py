@@ -16,7 +16,6 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from cory.config import (
-    ADAMW_8BIT,
     Config,
     HardwareConfig,
     ModelConfig,
@@ -129,7 +128,7 @@ def engine_parts(config: Config, model: ModelConfig, sizes: list[int], agents: i
     away, apart = gpu and hardware.offload_optimizer, gpu and hardware.offload_parameters
     one_engine = config.algorithm.one_engine(model.sharing)
     count = min(1, agents) if one_engine else agents
-    moments = MOMENTS_8BIT if config.algorithm.optimizer == ADAMW_8BIT else 8
+    moments = MOMENTS_8BIT if config.algorithm.optimizer == "adamw_8bit" else 8
     gradients = each * (whole if stage < 2 else share)
     buffer = each * min(REDUCED, whole)
     parts = [

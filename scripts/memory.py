@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cory.config import (
-    SELF_PLAY,
     Config,
     ConfigError,
     MaftConfig,
@@ -72,7 +71,7 @@ def turns_of(config: Config) -> tuple[float, float]:
     algorithm, epochs = config.algorithm, config.algorithm.epochs
     if isinstance(algorithm, OfflineConfig):  # games of two roles, one of which is learned
         turns = config.task.max_turns
-        return 2 * turns if algorithm.games == SELF_PLAY else 0, turns * epochs
+        return 2 * turns if algorithm.games == "self_play" else 0, turns * epochs
     if isinstance(algorithm, VerifierConfig):
         return algorithm.answers_per_question, 2 * algorithm.keep_per_label * epochs
     if not algorithm.holds_debates:

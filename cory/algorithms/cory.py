@@ -5,7 +5,6 @@ from typing import Any
 
 from cory.algorithms.parts import Parts, numbered
 from cory.config import CoryConfig
-from cory.config.algorithm import ALL, LATER, MEAN
 from cory.episode import Episode, Metrics, Prompt
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.evaluation.response_scores import score_metrics
@@ -15,7 +14,7 @@ from cory.trainers.estimators import estimator_of
 from cory.trainers.metrics import role_metrics, transfer_metrics
 from cory.trainers.ppo import PPOTrainer
 
-CREDIT = {ALL: shared_sum, MEAN: shared_mean, LATER: own_and_later}
+CREDIT = {"all": shared_sum, "mean": shared_mean, "later": own_and_later}
 # observer_context(query, answers so far) -> the observer's prompt
 ObserverContext = Callable[[str, Sequence[str]], str]
 

@@ -23,11 +23,6 @@ from cory.config.base import (
 )
 from cory.config.model import EndpointConfig
 
-ALL, MEAN, LATER = "all", "mean", "later"  # which scores make up the credit of an answer
-GAE = "gae"  # the estimator that needs a value head
-ADAMW_8BIT = "adamw_8bit"
-CONSTANT = "constant"
-
 
 class SamplingConfig(Settings):
     """How responses are sampled."""
@@ -88,7 +83,7 @@ class OptimiserConfig(Settings):
 
     def follows_run_length(self) -> bool:
         """Whether the learning rate of an iteration depends on how many there are in all."""
-        return self.schedule != CONSTANT or self.warmup > 0
+        return self.schedule != "constant" or self.warmup > 0
 
     def one_engine(self, sharing: str) -> bool:
         """Whether all policies of a model use one engine, one after another."""
@@ -213,7 +208,7 @@ class PPOConfig(AlgorithmConfig):
         return self.prompts_per_iteration // self.samples_per_prompt
 
     def has_value_head(self) -> bool:
-        return self.advantages == GAE
+        return self.advantages == "gae"
 
 
 class CoryConfig(PPOConfig):

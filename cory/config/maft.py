@@ -8,10 +8,6 @@ from cory.config.debate import Ties, Unreadable
 from cory.config.model import EndpointConfig, Weights
 from cory.config.supervised import SupervisedConfig
 
-SPECIALISED, GENERATION_ONLY, SINGLE = "specialised", "generation", "single"
-OWN, AGREEING, CORRECT = "own", "agreeing", "correct"
-VOTE, ANSWER = "vote", "answer"
-
 
 class MaftPrompts(Settings):
     """Prompts of agents with a chat model after the first turn; the first prompt is the task's.
@@ -82,19 +78,19 @@ class MaftConfig(SupervisedConfig):
 
     def conflicts(self) -> Iterator[Conflict]:
         yield from super().conflicts()
-        if self.policies == SPECIALISED and self.turns == 1 and self.iterations > 0:
+        if self.policies == "specialised" and self.turns == 1 and self.iterations > 0:
             yield "turns", "must be at least 2 with algorithm.policies=specialised, for critics"
 
     def policy(self, turn: int, agent: int) -> str:
         """The policy that plays an agent at a turn; both are counted from 0."""
-        if self.policies == SINGLE:
-            return SINGLE
-        critic = turn > 0 and self.policies == SPECIALISED
+        if self.policies == "single":
+            return "single"
+        critic = turn > 0 and self.policies == "specialised"
         return f"{'critic' if critic else 'generation'}_{agent % self.agents}"
 
     def names(self) -> list[str]:
         """All policies: those of generation agents, then those of critic agents."""
-        turns = (0, 1) if self.policies == SPECIALISED else (0,)
+        turns = (0, 1) if self.policies == "specialised" else (0,)
         found = [self.policy(turn, agent) for turn in turns for agent in range(self.agents)]
         return list(dict.fromkeys(found))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from cory.config import ITSELF, OfflineConfig
+from cory.config import OfflineConfig
 from cory.episode import Metrics, Prompt
 from cory.evaluation.responses import (
     MEASURED,
@@ -76,7 +76,7 @@ class GameEvaluator:
         sides = [
             (opponent, kind, role)
             for opponent, kind in self.config.played_against.items()
-            for role in ((None,) if kind == ITSELF else self.task.game.roles)
+            for role in ((None,) if kind == "itself" else self.task.game.roles)
         ]
         samples, greedy = config.samples, self.config.test_greedy
         matches = [
@@ -87,13 +87,13 @@ class GameEvaluator:
             probes = [self.task.prompt_of(text) for text in config.probes]
             for greedy in (False, True):
                 number = len(matches)
-                matches.append(Match(ITSELF, ITSELF, None, probes, 1, greedy, PROBE, number))
+                matches.append(Match("itself", "itself", None, probes, 1, greedy, PROBE, number))
         return matches
 
     def _play(self, request: EvalRequest, match: Match, rows: range) -> list[Line]:
         """Some games of a match, as samples.jsonl keeps them."""
         sampling = None if match.greedy else self.config.sampling
-        own = self.opponents.named(ITSELF, ITSELF, sampling)
+        own = self.opponents.named("itself", "itself", sampling)
         other = self.opponents.named(match.opponent, match.kind, sampling)
         key = (request.seed, MATCH, match.number, rows.start)
         prompts = [match.prompts[row % len(match.prompts)] for row in rows]

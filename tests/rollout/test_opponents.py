@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from cory.config import Config
-from cory.config.offline import START
 from cory.models.visitor import Visitor
 from cory.runs.export import export
 from cory.trainers.offline import OfflineTrainer
@@ -114,4 +113,5 @@ def test_the_reference_is_kept_where_it_plays(
     assert ("eval/win_rate/start" in found) == kept
     if not kept:
         with pytest.raises(ValueError, match="reference was not kept"):
-            trainer.policy.reference(START).turns("attacker", 0, ["x"], 1, None, torch.Generator())
+            reference = trainer.policy.reference("start")
+            reference.turns("attacker", 0, ["x"], 1, None, torch.Generator())
