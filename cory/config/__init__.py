@@ -1,8 +1,14 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
-from cory.config.algorithm import CoryConfig, OptimiserConfig, PPOConfig, SamplingConfig
+from cory.config.algorithm import (
+    CoryConfig,
+    OptimiserConfig,
+    PPOConfig,
+    SamplingConfig,
+    SupervisedConfig,
+)
 from cory.config.base import Settings
-from cory.config.debate import DebateConfig, DebatePrompts, MaporlConfig
+from cory.config.debate import DebateConfig, DebatePrompts, MaporlConfig, SFTConfig, VerifierConfig
 from cory.config.errors import ConfigError, flat, meant, nearest, renamed, require
 from cory.config.experiment import Config, EvaluationConfig
 from cory.config.game import GameConfig
@@ -27,7 +33,6 @@ from cory.config.reward import (
     of_part,
 )
 from cory.config.rules import plan_of, products_of
-from cory.config.supervised import SFTConfig, SupervisedConfig, VerifierConfig
 from cory.config.task import (
     IGNORED,
     NO_ANSWER,

@@ -144,6 +144,17 @@ class AlgorithmConfig(OptimiserConfig):
         return True
 
 
+class SupervisedConfig(AlgorithmConfig):
+    """Settings that all share: each iteration collects examples and learns from them."""
+
+    def turns_per_policy(self) -> int:
+        """One full minibatch; the number of examples is known only after collecting."""
+        return self.minibatch_size
+
+    def rows_sampled(self) -> int:
+        return self.prompts_per_iteration
+
+
 class PPOConfig(AlgorithmConfig):
     """Settings of `algorithm=ppo`, `grpo` and `rloo`."""
 

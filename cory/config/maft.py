@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
+from cory.config.algorithm import SupervisedConfig
 from cory.config.base import Conflict, Count, Positive, Settings, Share, Text, with_fields
 from cory.config.debate import Ties, Unreadable
 from cory.config.model import EndpointConfig, Weights
-from cory.config.supervised import SupervisedConfig
 
 
 class MaftPrompts(Settings):

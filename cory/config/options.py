@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cory.config import algorithm, debate, maft, offline, reward, supervised, task
+from cory.config import algorithm, debate, maft, offline, reward, task
 from cory.config.base import Settings
 from cory.config.errors import ConfigError, require
 from cory.config.game import GameConfig
@@ -71,8 +71,8 @@ ALGORITHMS: Mapping[str, Option] = {
     "rloo": Option(algorithm.PPOConfig, "cory.algorithms.ppo:build_ppo"),
     "cory": Option(algorithm.CoryConfig, "cory.algorithms.cory:build_cory"),
     "maporl": Option(debate.MaporlConfig, "cory.algorithms.maporl:build_maporl"),
-    "verifier": Option(supervised.VerifierConfig, "cory.algorithms.verifier:build_verifier"),
-    "sft": Option(supervised.SFTConfig, "cory.algorithms.sft:build_sft"),
+    "verifier": Option(debate.VerifierConfig, "cory.algorithms.verifier:build_verifier"),
+    "sft": Option(debate.SFTConfig, "cory.algorithms.sft:build_sft"),
     "imitation": Option(offline.ImitationConfig, "cory.algorithms.spag:build_imitation"),
     "spag": Option(offline.SpagConfig, "cory.algorithms.spag:build_spag"),
     "maft": Option(maft.MaftConfig, "cory.algorithms.maft:build_maft"),

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from cory.config import options
-from cory.config.algorithm import PPOConfig
+from cory.config.algorithm import PPOConfig, SupervisedConfig
 from cory.config.base import Conflict, unmet_needs, value_at
-from cory.config.debate import DebateConfig, MaporlConfig
+from cory.config.debate import DebateConfig, MaporlConfig, VerifierConfig
 from cory.config.errors import ConfigError, line
 from cory.config.experiment import Config
 from cory.config.game import GameConfig
@@ -13,7 +13,6 @@ from cory.config.hardware import BatchPlan, batch_plan
 from cory.config.maft import MaftConfig
 from cory.config.offline import OfflineConfig
 from cory.config.reward import beyond_shares, judges
-from cory.config.supervised import SupervisedConfig, VerifierConfig
 
 # what settings of one group need of others', as `Settings.needs`
 NEEDS = {
