@@ -65,8 +65,13 @@ class TeamEvaluator:
         size = rows_each * distributed.count()
 
         def answer(responses: ResponseSet, rows: range) -> list[Line]:
-            answered = zip(rows, self._respond(responses, rows), strict=True)
-            return [self._line(request, responses, row, episode) for row, episode in answered]
+            """Episodes as samples.jsonl keeps them."""
+            lines = []
+            for row, episode in zip(rows, self._respond(responses, rows), strict=True):
+                prompt, who = episode.prompt, responses.who
+                line = as_line(request, responses.kind, who, responses.sample(row), prompt)
+                lines.append(line | {"turns": [line_turn(turn, prompt) for turn in episode.turns]})
+            return lines
 
         for responses, lines in in_batches(request, sets, size, answer, before_each):
             responses.lines += lines
@@ -116,11 +121,3 @@ class TeamEvaluator:
         if responses.kind == MEASURED:
             self.reward.score(episodes)
         return episodes
-
-    def _line(
-        self, request: EvalRequest, responses: ResponseSet, row: int, episode: Episode
-    ) -> Line:
-        """An episode as samples.jsonl keeps it."""
-        prompt, sample = episode.prompt, responses.sample(row)
-        turns = [line_turn(turn, prompt) for turn in episode.turns]
-        return as_line(request, responses.kind, responses.who, sample, prompt) | {"turns": turns}
