@@ -37,7 +37,7 @@ NEEDS = {
     # the plain form of a debate has no place for it; other rewards would tell debaters the answer
     "algorithm.verifier_feedback": "model.chat=true partner.chat=true reward=verifier",
     # debaters' models differ
-    "partner": "algorithm=maporl|sft algorithm.param_sharing=per_agent|per_turn_agent",
+    "partner": "algorithm.param_sharing=per_agent|per_turn_agent",
 }
 Conflicts = Iterator[Conflict]
 
@@ -203,7 +203,9 @@ def of_debates(config: Config) -> Conflicts:
         rule = "counts scores above 0.5 as right: it needs scores from 0 to 1"
         yield "algorithm.bonus_from", f"{rule}, got {beyond}"
     agents = getattr(algorithm, "agents", algorithm.policy_count())
-    if config.partner is not None and agents == 1:
+    if config.partner is not None and not isinstance(algorithm, DebateConfig):
+        yield "partner", f"needs algorithm=maporl or sft, got {algorithm.name}"
+    elif config.partner is not None and agents == 1:
         yield "algorithm.agents", "must be at least 2 with a partner"
     single = not hasattr(algorithm, "agents") and agents == 1
     if config.evaluation.team and single:
