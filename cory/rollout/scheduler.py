@@ -123,11 +123,6 @@ def single_turn(agent: str) -> Play:
     return play
 
 
-def nobody(agent: str, role: str, episode: int) -> Turn | None:
-    """What agents have said already: nothing."""
-    return None
-
-
 @dataclass
 class RollOut:
     """Makes episodes of plays; every process calls it."""
@@ -137,8 +132,6 @@ class RollOut:
     sampling: SamplingConfig | None  # None: greedily
     streams: Iterator[torch.Generator]  # random numbers of each role of a batch, in their order
     reward: Reward | None = None  # where agents are shown scores
-    # (agent, role, episode) -> what it has said there already; None: it is to be asked
-    known: Callable[[str, str, int], Turn | None] = nobody
 
     def __call__(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         """An episode per prompt, all side by side; the first exception of a play ends them all."""
@@ -189,14 +182,10 @@ class RollOut:
         utterances.clear()
         for one in ordered:
             part = batch.setdefault((one.agent, one.asked.role, one.asked.round), {})
-            said = self.known(one.agent, one.asked.role, one.episode)
-            if said is None:
-                part[one.episode] = one.asked
-            else:
-                one.turn.set_result(said)
+            part[one.episode] = one.asked
         distributed.from_first(("speak", batch))
         said_by = self._speak(batch, episodes)
-        for one in (one for one in ordered if not one.turn.done()):
+        for one in ordered:
             turn = said_by[one.agent, one.asked.role, one.asked.round][one.episode]
             if turn is None:
                 one.turn.set_exception(
@@ -224,8 +213,6 @@ class RollOut:
                 if who[0] == agent
                 for episode, one in asked.items()
             ]
-            if not rows:  # it has said it all before
-                continue
             every = [one for *_, one in rows]
             turns = self.actors[agent].turns(every, self.limit, self.sampling)
             for (who, episode, _), turn in zip(rows, turns, strict=True):
