@@ -3,7 +3,6 @@
 May import: inference and everything below.
 """
 
-import functools
 import importlib.util
 import json
 import math
@@ -22,7 +21,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are n
 from cory.config import ConfigError, Settings, parse_config, require
 from cory.config.base import Conflict, Count, Number, Text
 from cory.config.errors import lines_of
-from cory.inference import agent_folders, base_of, is_adapter
+from cory.inference import agent_folders, group_of, is_adapter
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.lora import load_adapter
 from cory.runs.files import write_whole
@@ -60,8 +59,6 @@ class SuiteConfig(Settings):
     geometric_mean: list[Text]
 
     def conflicts(self) -> Iterator[Conflict]:
-        if GEOMETRIC_MEAN in self.benchmarks:
-            yield "benchmarks", f"{GEOMETRIC_MEAN} is the name of the mean"
         plain = self.names(cot=False)
         for name in self.geometric_mean:
             if name not in plain:
@@ -142,9 +139,10 @@ def harness(wanted: Measurement) -> Callable[[str, BenchmarkConfig], Entry]:
     """A function that puts a benchmark, by its name in the suite, to the agent's model."""
     from lm_eval import simple_evaluate  # noqa: PLC0415  an extra, and slow to import
     from lm_eval.models.huggingface import HFLM  # noqa: PLC0415
+    from lm_eval.tasks import TaskManager  # noqa: PLC0415
 
     suite = wanted.suite
-    tasks = task_index(wanted.include)
+    tasks = TaskManager(include_path=[str(folder) for folder in wanted.include])
     model, tokenizer, conditions = model_of(wanted)
     lm = HFLM(
         model,
@@ -180,14 +178,6 @@ def harness(wanted: Measurement) -> Callable[[str, BenchmarkConfig], Entry]:
     return ask
 
 
-@functools.cache
-def task_index(include: tuple[Path, ...]) -> Any:
-    """The harness's index of tasks; cached, since reading all task files takes seconds."""
-    from lm_eval.tasks import TaskManager  # noqa: PLC0415  as in `harness`
-
-    return TaskManager(include_path=[str(folder) for folder in include])
-
-
 def score_of(output: Any, benchmark: BenchmarkConfig, key: str) -> Entry:
     """The benchmark's score in the harness's output; ConfigError where its metric is not there."""
     whole = output["results"].get(benchmark.task, {})  # empty for a group without an average
@@ -211,7 +201,8 @@ def score_of(output: Any, benchmark: BenchmarkConfig, key: str) -> Entry:
 def model_of(wanted: Measurement) -> tuple[Any, Any, Entry]:
     """The agent's model on its device, its tokenizer, and the conditions of the measurement."""
     (folder,) = agent_folders(wanted.run_dir, [wanted.agent])
-    config = base_of(parse_config(read_settings(wanted.run_dir)), wanted.agent)
+    settings = parse_config(read_settings(wanted.run_dir))
+    config = settings.models[group_of(settings, wanted.agent)]
     adapted = is_adapter(folder)
     path = config.path if adapted or wanted.base else str(folder)
     name = wanted.suite.cpu_dtype if wanted.device == "cpu" else wanted.suite.dtype

@@ -56,7 +56,7 @@ class Asked:
     round: int = 0
     prompt: str = ""  # id of the prompt that the episode is about
     episode: int = 0  # number in its roll-out
-    turn: int = 0  # how often the agent has spoken in this role before, in this episode
+    turn: int = 0  # how often anybody has spoken in this role before, in this episode
     uniforms: Tensor | None = None  # (limit,) float64 in [0, 1), one per token; None: greedily
 
 

@@ -82,8 +82,11 @@ class TrainedTeam:
         self.form: Form = task.form(config.task) if hasattr(task, "form") else BareForm()
         self.models = {group: Team(model, place, group) for group, model in config.models.items()}
         self.policies: dict[str, Policy] = {}
-        for group, names in self._names().items():
-            self.policies |= self._loaded(group, names)
+        own = is_own("algorithm", config.algorithm.name)
+        names = config.algorithm.names() if own else [p.name for p in agent_folders(run_dir)]
+        for group in self.models:
+            of_group = [name for name in names if group_of(config, name) == group]
+            self.policies |= self._loaded(group, of_group)
         for team in self.models.values():
             store_as_products(team.pretrained)
         self.actors = self._actors()
@@ -168,31 +171,12 @@ class TrainedTeam:
     def _debates(self) -> TrainedDebates:
         """The debates of `maporl` and `sft`, which need neither data nor a reward."""
         config = self.config
-        nothing: Any = None
-        parts = Parts(
-            config,
-            plan_of(config),
-            self.models["model"],
-            self.models.get("partner"),
-            self.form,  # type: ignore[arg-type]  # a debate draws no prompts
-            nothing,
-            Streams(config.seed),
-            StopRequest(),
-        )
+        reward: Any = None
+        form: Any = self.form  # a debate draws no prompts
+        models = self.models["model"], self.models.get("partner")
+        streams, stop = Streams(config.seed), StopRequest()
+        parts = Parts(config, plan_of(config), *models, form, reward, streams, stop)
         return TrainedDebates(config.algorithm, parts)
-
-    def _names(self) -> dict[str, list[str]]:
-        """The names of the agents, by the group of settings of their model."""
-        algorithm = self.config.algorithm
-        if isinstance(algorithm, DebateConfig):
-            by_team = self._debates().names_by_team()
-            groups = {id(team): group for group, team in self.models.items()}
-            return {groups[id(team)]: names for team, names in by_team}
-        if isinstance(algorithm, MaftConfig):
-            return {"model": algorithm.names()}
-        if not is_own("algorithm", algorithm.name):
-            return {"model": [folder.name for folder in agent_folders(self.run_dir)]}
-        return {"model": [f"agent_{number}" for number in range(algorithm.policy_count())]}
 
     def _loaded(self, group: str, names: Sequence[str]) -> dict[str, Policy]:
         """The policies of these names, without value heads."""
@@ -255,8 +239,7 @@ def load_team(
     require_device(device, "device")
     models: dict[str, Any] = {
         group: on_device(model, device, remote_code, f"{place}: {group}")
-        for group, model in (("model", config.model), ("partner", config.partner))
-        if model is not None
+        for group, model in config.models.items()
     }
     return TrainedTeam(place, config.replace(**models), device)
 
@@ -304,7 +287,7 @@ def merge(run_dir: Path, agent: Path, out: Path, precision: str | None = None) -
     on. ConfigError for an agent without an adapter, and where `out` is not free.
     """
     config = parse_config(read_settings(run_dir))
-    model = base_of(config, agent.name)
+    model = config.models[group_of(config, agent.name)]
     precision = precision or model.precision
     require(is_adapter(agent), f"{agent} is a whole model already, which transformers loads")
     require(not out.exists(), f"{out} exists; delete it")
@@ -332,10 +315,10 @@ def is_adapter(agent: Path) -> bool:
     return (agent / DESCRIPTION).is_file()
 
 
-def base_of(config: Config, agent: str) -> ModelConfig:
-    """The settings of an agent's model: the partner's of every second agent."""
+def group_of(config: Config, agent: str) -> str:
+    """The group of settings of an agent's model: with a partner, of every second agent its own."""
     number = int(agent.split("_")[1]) if agent.startswith("agent_") else 0
-    return config.model if config.partner is None or number % 2 == 0 else config.partner
+    return "model" if config.partner is None or number % 2 == 0 else "partner"
 
 
 def base_in_float32(model: ModelConfig) -> Any:

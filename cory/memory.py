@@ -1,11 +1,10 @@
-"""What a run needs, estimated from its settings before anything is loaded: memory and disk.
+"""The memory that a run needs, estimated from its settings before anything is loaded.
 
 Weights, gradients, Adam's moments and the cache are counted exactly; DeepSpeed's buffers are as its
 code (0.19) has them; activations follow a formula.
 """
 
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,6 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from cory.config import (
-    ADAMW_8BIT,
     Config,
     HardwareConfig,
     ModelConfig,
@@ -40,10 +38,6 @@ WARN_ABOVE = 0.9  # share of the memory that there is
 LOADING, SAMPLING, SCORING, PASSES, STEP = "loading", "sampling", "scoring", "passes", "step"
 ALWAYS = (SAMPLING, SCORING, PASSES, STEP)
 ALL_PASSES = (SAMPLING, SCORING, PASSES)
-
-# What a checkpoint keeps of the engines
-WEIGHTS, MASTER = "weights that train", "float32 copy of the weights"
-MOMENTS, STORED = "Adam's two moments", "weights of all policies"
 
 # Elements of DeepSpeed's buffers: gradients that stage 0 exchanges, that stages 1 to 3 reduce, and
 # weights that stage 3 gathers while it trains
@@ -134,15 +128,15 @@ def engine_parts(config: Config, model: ModelConfig, sizes: list[int], agents: i
     away, apart = gpu and hardware.offload_optimizer, gpu and hardware.offload_parameters
     one_engine = config.algorithm.one_engine(model.sharing)
     count = min(1, agents) if one_engine else agents
-    moments = MOMENTS_8BIT if config.algorithm.optimizer == ADAMW_8BIT else 8
+    moments = MOMENTS_8BIT if config.algorithm.optimizer == "adamw_8bit" else 8
     gradients = each * (whole if stage < 2 else share)
     buffer = each * min(REDUCED, whole)
     parts = [
-        Part(WEIGHTS, count * each * (share if stage == 3 else whole), beside=apart),
-        Part(MOMENTS, int(count * moments * owned), beside=away),
+        Part("weights that train", count * each * (share if stage == 3 else whole), beside=apart),
+        Part("Adam's two moments", int(count * moments * owned), beside=away),
     ]
     if stage > 0 or model.precision != "fp32":
-        parts.append(Part(MASTER, 4 * count * owned, beside=away))
+        parts.append(Part("float32 copy of the weights", 4 * count * owned, beside=away))
         copied = 4 * (count if away else 1) * owned
         parts.append(Part("gradients in float32", copied, ALWAYS if away else (STEP,), away))
     if stage == 3:
@@ -159,10 +153,7 @@ def engine_parts(config: Config, model: ModelConfig, sizes: list[int], agents: i
         parts.append(Part("AdamW's intermediate results", between, (STEP,), away))
     if one_engine:
         kept = 4 if config.algorithm.trains_on() else each
-        parts.append(Part(STORED, agents * kept * owned, beside=gpu))
-    if model.sharing == "copies":  # each is in an engine, which may split it, before the next one
-        copies = each * whole + (held(parts) if agents > 1 else 0)
-        parts.append(Part("the last copy, and those before it", copies, (LOADING,)))
+        parts.append(Part("weights of all policies", agents * kept * owned, beside=gpu))
     return parts
 
 
@@ -229,7 +220,9 @@ def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> li
     if model.sharing == "copies":
         sizes = [*shape.tensors, *head]
         parts = [Part("reference", frozen if algorithm.reads_reference() else 0)]
-        if algorithm.opponent_models() > 0:  # agents of other runs: each is loaded when it plays
+        if getattr(
+            algorithm, "runs_played_against", None
+        ):  # agents of other runs: each is loaded when it plays
             parts.append(Part("the opponent that plays", frozen, (SAMPLING,)))
     else:
         from cory.models.lora import adapted_layers  # noqa: PLC0415  PEFT takes five seconds
@@ -324,28 +317,9 @@ def check(config: Config) -> str:
             f"of {'main ' if beside else ''}memory per process at all times, and there are "
             f"{(there or 0) / GIB:.2f} GiB; python scripts/memory.py says for what",
         )
-    run_dir, checkpoint = Path(config.run_dir).absolute(), checkpoint_bytes(config, parts)
-    free = shutil.disk_usage(next(p for p in (run_dir, *run_dir.parents) if p.exists())).free
-    require(
-        checkpoint <= free or config.algorithm.iterations == 0,
-        f"run_dir={run_dir}: a checkpoint takes {checkpoint / GIB:.2f} GiB, and the disk has "
-        f"{free / GIB:.2f} GiB free",
-    )
     phase, most = peak(parts)
     line = f"memory: about {most / GIB:.2f} GiB per process at most, in phase: {phase}"
     if room is None or most <= WARN_ABOVE * room:
         return line
-    return (
-        f"warning: {line}; there are {room / GIB:.2f} GiB, and the run may end for want of memory"
-    )
-
-
-def checkpoint_bytes(config: Config, parts: Sequence[Part]) -> int:
-    """Bytes of a checkpoint of all policies, over all processes; of new optimisers none is kept."""
-    algorithm, stage, world = config.algorithm, config.hardware.zero_stage, config.hardware.world
-    owners = world if stage > 0 else 1  # without splitting the first process writes for all
-    writers = {WEIGHTS: world if stage == 3 else 1, MASTER: owners, MOMENTS: owners}
-    if algorithm.new_each_training():
-        stored = algorithm.one_engine(config.model.sharing)
-        writers = {STORED: owners} if stored else {WEIGHTS: writers[WEIGHTS]}
-    return sum(writers.get(part.what, 0) * part.bytes for part in parts)
+    there_are = f"there are {room / GIB:.2f} GiB, and the run may end for want of memory"
+    return f"warning: {line}; {there_are}"

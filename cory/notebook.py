@@ -26,12 +26,7 @@ from cory.config import ConfigError, require
 from cory.config.names import key_of
 from cory.runs.files import read_lines
 from cory.runs.run_dir import METRICS, SAMPLES, TIMES, read_record, unfinished_run
-from cory.runtime.hydra_setup import (
-    compose,
-    expand_home,
-    one_line_refusals,
-    refuse_same_names,
-)
+from cory.runtime.hydra_setup import compose, expand_home, one_line_refusals, refuse_same_names
 from cory.runtime.refusals import parsed
 
 PLAIN = re.compile(r"[A-Za-z_/][\w./:@+-]*")  # a text that Hydra takes without quotes

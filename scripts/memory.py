@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cory.config import (
-    SELF_PLAY,
     Config,
     ConfigError,
     MaftConfig,
@@ -31,7 +30,6 @@ from cory.memory import (
     WARN_ABOVE,
     Part,
     Shape,
-    checkpoint_bytes,
     held,
     parts_of,
     peak,
@@ -73,7 +71,7 @@ def turns_of(config: Config) -> tuple[float, float]:
     algorithm, epochs = config.algorithm, config.algorithm.epochs
     if isinstance(algorithm, OfflineConfig):  # games of two roles, one of which is learned
         turns = config.task.max_turns
-        return 2 * turns if algorithm.games == SELF_PLAY else 0, turns * epochs
+        return 2 * turns if algorithm.games == "self_play" else 0, turns * epochs
     if isinstance(algorithm, VerifierConfig):
         return algorithm.answers_per_question, 2 * algorithm.keep_per_label * epochs
     if not algorithm.holds_debates:
@@ -122,7 +120,7 @@ def estimated_hours(config: Config, gpu: Gpu) -> float | None:
 
 
 def part_lines(config: Config, parts: list[Part]) -> Iterator[str]:
-    """Every part, sums, and the disk."""
+    """Every part, and sums."""
     model, hardware = config.model, config.hardware
     agents = config.algorithm.policy_count()
     yield (
@@ -142,7 +140,6 @@ def part_lines(config: Config, parts: list[Part]) -> Iterator[str]:
     _, beside = peak(parts, beside=True)
     if beside:
         yield f"  {'at most in main memory':<40}{beside / GIB:>9.2f}"
-    yield f"  {'a checkpoint, of all processes':<40}{checkpoint_bytes(config, parts) / GIB:>9.2f}"
 
 
 def layout_lines(own: Config, words: list[str]) -> Iterator[str]:

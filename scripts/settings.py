@@ -17,7 +17,7 @@ from typing import Any, get_args
 import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config.base import Settings
-from cory.config.debate import DebatePrompts
+from cory.config.debate import DebatePrompts, RequestsConfig
 from cory.config.experiment import Config
 from cory.config.game import GameTexts, ScriptedConfig
 from cory.config.hardware import HardwareConfig
@@ -25,7 +25,6 @@ from cory.config.maft import MaftPrompts
 from cory.config.model import EndpointConfig, ModelConfig, PrecisionConfig
 from cory.config.options import ALGORITHMS, REWARDS, TASKS
 from cory.config.reward import JudgeEndpointConfig
-from cory.config.supervised import RequestsConfig
 from cory.config.task import ProgramsConfig
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -22,14 +22,12 @@ from cory.memory import (
     Part,
     Shape,
     check,
-    checkpoint_bytes,
     frozen_bytes,
     held,
     parts_of,
     peak,
 )
 from cory.models.loading import load_language_model, nf4, skeleton
-from cory.runs.checkpoint import Checkpoints
 from tests.support.building import LetterShare, build
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
@@ -142,9 +140,7 @@ def test_four_bits_are_what_the_library_holds(tmp_path: Path, double: bool) -> N
 
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 @pytest.mark.parametrize("stage", [0, 2, 3])
-def test_torch_and_a_checkpoint_hold_what_is_estimated(
-    config_of: ConfigOf, tmp_path: Path, sharing: str, stage: int
-) -> None:
+def test_torch_holds_what_is_estimated(config_of: ConfigOf, sharing: str, stage: int) -> None:
     """Weights, gradients and moments of two agents of the tiny model that have made an update."""
     config = config_of(f"model.sharing={sharing}", f"hardware.zero_stage={stage}")
     sizes = {part.what: part.bytes for part in parts_of(config)}
@@ -160,10 +156,6 @@ def test_torch_and_a_checkpoint_hold_what_is_estimated(
     padding = sum(map(bytes_of_moments, engines)) - sizes["Adam's two moments"]
     assert 0 <= padding < 8 * 4 * len(engines) and (padding == 0 or stage == 2)
     assert sizes.get("float32 copy of the weights", 0) == (4 * elements if stage else 0)
-    Checkpoints(tmp_path, "this run", config.hardware, 2).save(1, trainer.agents, {})
-    written = sum(path.stat().st_size for path in tmp_path.rglob("*.pt"))
-    # names, shapes and settings beside the numbers take some hundred kilobytes
-    assert checkpoint_bytes(config, parts_of(config)) == pytest.approx(written, rel=0.05, abs=2**19)
 
 
 def bytes_of_moments(engine: object) -> int:
@@ -254,8 +246,6 @@ def test_agents_that_share_an_engine_by_hand(described: Path, stage: int) -> Non
     assert twice["weights of all policies"] == 6 * 4 * MODEL
     assert found("algorithm.iterations=2", "algorithm.start=base") == once
     assert "weights of all policies" not in found("algorithm.policies=single")
-    config = parsed(*words)
-    assert checkpoint_bytes(config, parts_of(config)) == 6 * 2 * MODEL
 
 
 def test_the_peak_is_the_largest_phase() -> None:
@@ -300,26 +290,3 @@ def test_main_memory_beside_a_gpu_is_looked_at(
     check(config)
     monkeypatch.setattr(memory, "main_memory", lambda: 8 * each - 8)
     assert "GiB of main memory per process" in refusal(lambda: check(config))
-
-
-def test_a_disk_without_room_for_a_checkpoint_is_refused(
-    described: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = small(described).replace(run_dir=str(tmp_path / "not/there/yet"))
-    needed = checkpoint_bytes(config, parts_of(config))
-    assert needed == 2 * (4 + 8) * COPY
-    asked: list[Path] = []
-
-    class Disk:
-        free = needed
-
-    def usage(place: Path) -> Disk:
-        asked.append(place)
-        return Disk()
-
-    monkeypatch.setattr(memory.shutil, "disk_usage", usage)
-    check(config)
-    assert asked == [tmp_path]
-    Disk.free = needed - 1
-    assert "not/there/yet: a checkpoint takes 0.00 GiB" in refusal(lambda: check(config))
-    check(config.replace(algorithm=config.algorithm.replace(iterations=0)))  # writes none

@@ -36,7 +36,6 @@ LENGTH = Option(LengthConfig, "acme.length:Length")
 LOST = Option(LengthConfig, "acme.length:Lost")
 WITHOUT = Option(LengthConfig, "acme.nowhere:Length")
 SNAP = Game("acme.length:Snap", one_wins=True)
-PLAIN = Option(int, "acme.length:Length")
 NOTHING = 3
 '''
 LENGTH = '''"""A reward: how near a response is to the wanted number of tokens."""
@@ -120,13 +119,12 @@ def test_an_entry_point_adds_an_option(installed: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("points", "name", "said"),
     [
-        ("exact_match = acme:LENGTH", "exact_match", "'exact_match' is there already, from cory"),
-        ("exact_match = acme:LENGTH", "sentiment", "'exact_match' is there already, from cory"),
+        ("exact_match = acme:LENGTH", "exact_match", "'exact_match' is there already"),
+        ("exact_match = acme:LENGTH", "sentiment", "'exact_match' is there already"),
         ("lost = acmee:LENGTH", "lost", "cannot be imported: ModuleNotFoundError: No module named"),
         ("lost = acme:LENGHT", "lost", "cannot be imported: AttributeError: module 'acme' has no"),
         ("lost = acme:NOTHING", "lost", "must be a cory.config.Option, got int"),
         ("lost = acme:SNAP", "lost", "must be a cory.config.Option, got Game"),
-        ("lost = acme:PLAIN", "lost", "its settings must be a cory.config.Settings"),
         ("x = acme:LOST", "x", "its builder acme.length:Lost cannot be imported: AttributeError"),
         ("x = acme:WITHOUT", "x", "its builder acme.nowhere:Length cannot be imported: ModuleNot"),
     ],
@@ -142,7 +140,7 @@ def test_a_plug_in_that_cannot_be_is_refused_by_name(
 def test_two_plug_ins_of_one_name_are_refused(installed: Callable[..., Path]) -> None:
     installed(rewards="x = acme:LENGTH")
     installed("other", rewards="x = other:LENGTH")
-    with pytest.raises(ConfigError, match=r"reward 'x' is there already, from 'x = \w+:LENGTH' of"):
+    with pytest.raises(ConfigError, match="reward 'x' is there already"):
         option("reward", "sentiment")
 
 

@@ -86,7 +86,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
             (
                 f"algorithm={name}",
                 f"algorithm={name} does not fit the default experiment=quickstart, whose values "
-                f"are for ppo, grpo, rloo, cory and maporl; with experiment={own} scale=small",
+                f"are for ppo, grpo, rloo, cory and maporl; experiment={own} scale=small",
             )
             for name, own in OWN_EXPERIMENT.items()
         ],

@@ -5,9 +5,8 @@ from typing import Any
 
 from cory.algorithms.parts import Parts, numbered
 from cory.config import CoryConfig
-from cory.config.algorithm import ALL, LATER, MEAN
 from cory.episode import Episode, Metrics, Prompt
-from cory.evaluation.evaluate import PIONEER, TeamEvaluator
+from cory.evaluation.evaluate import TeamEvaluator
 from cory.evaluation.response_scores import score_metrics
 from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
 from cory.rollout.scheduler import Cast, Play
@@ -15,7 +14,7 @@ from cory.trainers.estimators import estimator_of
 from cory.trainers.metrics import role_metrics, transfer_metrics
 from cory.trainers.ppo import PPOTrainer
 
-CREDIT = {ALL: shared_sum, MEAN: shared_mean, LATER: own_and_later}
+CREDIT = {"all": shared_sum, "mean": shared_mean, "later": own_and_later}
 # observer_context(query, answers so far) -> the observer's prompt
 ObserverContext = Callable[[str, Sequence[str]], str]
 
@@ -37,7 +36,7 @@ class Roles:
             if len(self.order) == 2
             else [f"observer_{i}" for i in range(1, len(self.order))]
         )
-        return list(zip(self.order, [PIONEER, *observers], strict=True))
+        return list(zip(self.order, ["pioneer", *observers], strict=True))
 
     def exchange(self) -> None:
         """The observer becomes pioneer (Ma et al., eq. 5); longer chains move up by one."""

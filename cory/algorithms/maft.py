@@ -15,7 +15,7 @@ from cory.algorithms.maft_data import DebateCollector
 from cory.algorithms.maft_endpoint import EndpointActor, EndpointEvaluator, Server
 from cory.algorithms.parts import Parts
 from cory.algorithms.sft import no_statistics, response_nll
-from cory.config import CORRECT, GENERATION_ONLY, MaftConfig
+from cory.config import MaftConfig
 from cory.endpoint import Endpoint
 from cory.episode import Context, Prompt
 from cory.evaluation.diversity import Diversity
@@ -65,7 +65,7 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     if config.endpoint is not None:
         evaluator = EndpointEvaluator(server, evaluator)
     talk: Debate | Hinted = debates.debate(config.agents, config.turns)
-    if config.select == CORRECT:
+    if config.select == "correct":
         talk = Hinted(config, parts.task, parts.team)
     collector = DebateCollector(config, parts, talk.play, policies, actors)
     starts = {
@@ -135,7 +135,7 @@ class MaftDebates:
         def wording(agent: int) -> DebateWording:
             if not config.identities:
                 return plain
-            critics = config.policies != GENERATION_ONLY  # else generators speak in every round
+            critics = config.policies != "generation"  # else generators speak in every round
             return Identified(
                 plain, config.prompts, agent + 1, critics=lambda number: critics and number > 0
             )

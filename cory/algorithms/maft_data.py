@@ -8,7 +8,7 @@ import numpy as np
 
 from cory import distributed
 from cory.algorithms.parts import Parts
-from cory.config import AGREEING, ANSWER, CORRECT, MaftConfig
+from cory.config import MaftConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.debates import shortened_share
 from cory.functional.credit import rounds_of
@@ -61,11 +61,11 @@ class DebateCollector:
             for number, answers in enumerate(debates)
         ]
         golds = [None if prompt.answer is None else task.read(prompt.answer) for prompt in prompts]
-        labels = golds if config.labels == ANSWER else votes
+        labels = golds if config.labels == "answer" else votes
         metrics = debate_metrics(debates, votes, golds)
-        if config.select == CORRECT:
+        if config.select == "correct":
             return self._correct(episodes), metrics
-        if config.select == AGREEING:
+        if config.select == "agreeing":
             return self._agreeing(episodes, debates, labels), metrics
         examples, counts = self._own(iteration, episodes, debates, labels)
         return examples, metrics | counts

@@ -16,15 +16,7 @@ from torch import Tensor
 
 from cory.algorithms.parts import Parts
 from cory.algorithms.spag_data import TrainingSelection
-from cory.config import (
-    ITSELF,
-    NONE,
-    SELF_PLAY,
-    ImitationConfig,
-    OfflineConfig,
-    SpagConfig,
-    require,
-)
+from cory.config import ImitationConfig, OfflineConfig, SpagConfig, require
 from cory.episode import TEXT_ONLY, Episode, Metrics, Turn
 from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
@@ -35,13 +27,7 @@ from cory.games.transcript import FinishedGame
 from cory.models.fingerprint import weights_fingerprint
 from cory.models.tokenization import Codec
 from cory.rewards.game_outcome import GameOutcome
-from cory.rollout.game_store import (
-    GameSet,
-    read_set,
-    require_ids,
-    sampled_ids,
-    vocabulary_digest,
-)
+from cory.rollout.game_store import GameSet, read_set, require_ids, sampled_ids, vocabulary_digest
 from cory.rollout.opponents import Opponents
 from cory.rollout.self_play import play
 from cory.tasks.game import GameTask
@@ -194,13 +180,13 @@ class GameCollector:
         again: the set was collected before a restart
         """
         training = self.training
-        if training.config.games == NONE:
+        if training.config.games == "none":
             return StoredGames([], [])
         if training.config.from_file:
             games, same_tokens = self._read()
         else:
             games = self._play(epoch, again)
-            same_tokens = training.config.games == SELF_PLAY
+            same_tokens = training.config.games == "self_play"
         examples, selected = self.selection.examples(games, epoch, same_tokens)
         metrics = set_metrics(games, training.reward) | selected
         if training.opponents.endpoint is not None:
@@ -232,7 +218,7 @@ class GameCollector:
         """Play every word once, many games side by side; those on disk are not played again."""
         training = self.training
         path = training.run_dir / "games" / f"epoch_{epoch:03d}.jsonl"
-        itself = training.config.games == SELF_PLAY
+        itself = training.config.games == "self_play"
         weights = None
         if itself and not again:
             weights = weights_fingerprint({AGENT: training.policy})
@@ -248,7 +234,7 @@ class GameCollector:
             return games.close()
         prompts = training.task.sample(wanted)
         seed, size = training.parts.config.seed, training.config.game_batch
-        kind = ITSELF if itself else training.config.games
+        kind = "itself" if itself else training.config.games
         players = training.opponents.named("games", kind, training.config.sampling).players
         for start in range(0, wanted, size):
             table = prompts[start : start + size]

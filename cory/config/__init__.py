@@ -1,46 +1,23 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
 from cory.config.algorithm import (
-    ADAMW_8BIT,
-    GAE,
     CoryConfig,
     OptimiserConfig,
     PPOConfig,
     SamplingConfig,
+    SupervisedConfig,
 )
 from cory.config.base import Settings
-from cory.config.debate import DebateConfig, DebatePrompts, MaporlConfig
+from cory.config.debate import DebateConfig, DebatePrompts, MaporlConfig, SFTConfig, VerifierConfig
 from cory.config.errors import ConfigError, flat, meant, nearest, renamed, require
-from cory.config.evaluation import DiversityConfig, EvaluationConfig
-from cory.config.experiment import Config
-from cory.config.game import GameConfig, GameTexts, ScriptedConfig
+from cory.config.experiment import Config, EvaluationConfig
+from cory.config.game import GameConfig
 from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan, cores
-from cory.config.maft import (
-    AGREEING,
-    ANSWER,
-    CORRECT,
-    GENERATION_ONLY,
-    OWN,
-    SINGLE,
-    MaftConfig,
-    MaftPrompts,
-)
+from cory.config.maft import DiversityConfig, MaftConfig, MaftPrompts
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
 from cory.config.names import experiment_names, read_sweep, run_names, run_words, sweep_names
-from cory.config.offline import (
-    ENDPOINT,
-    ITSELF,
-    NONE,
-    RANDOM,
-    SCRIPTED,
-    SELF_PLAY,
-    START,
-    ImitationConfig,
-    InstructionsConfig,
-    OfflineConfig,
-    SpagConfig,
-)
-from cory.config.options import Game, Option, builder, game, is_own, load, option, plug_in_folders
+from cory.config.offline import ImitationConfig, InstructionsConfig, OfflineConfig, SpagConfig
+from cory.config.options import Game, Option, builder, game, option, plug_in_folders
 from cory.config.parse import parse_config
 from cory.config.reward import (
     ClassifierConfig,
@@ -56,7 +33,6 @@ from cory.config.reward import (
     of_part,
 )
 from cory.config.rules import plan_of, products_of
-from cory.config.supervised import SFTConfig, SupervisedConfig, VerifierConfig
 from cory.config.task import (
     IGNORED,
     NO_ANSWER,

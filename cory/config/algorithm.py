@@ -23,11 +23,6 @@ from cory.config.base import (
 )
 from cory.config.model import EndpointConfig
 
-ALL, MEAN, LATER = "all", "mean", "later"  # which scores make up the credit of an answer
-GAE = "gae"  # the estimator that needs a value head
-ADAMW_8BIT = "adamw_8bit"
-CONSTANT = "constant"
-
 
 class SamplingConfig(Settings):
     """How responses are sampled."""
@@ -79,10 +74,8 @@ class OptimiserConfig(Settings):
     max_grad_norm: Positive | None
 
     needs = {"final_share": "schedule=linear|cosine"}  # a constant rate ends as it is
-
-    def new_each_training(self) -> bool:
-        """Whether each training of a policy begins with a new optimiser, so that none is kept."""
-        return False
+    # each training of a policy begins with a new optimiser, so that none is kept
+    new_each_training: ClassVar[bool] = False
 
     def trains_on(self) -> bool:
         """Whether a policy's training goes on from the weights that its last one ended with."""
@@ -90,7 +83,7 @@ class OptimiserConfig(Settings):
 
     def follows_run_length(self) -> bool:
         """Whether the learning rate of an iteration depends on how many there are in all."""
-        return self.schedule != CONSTANT or self.warmup > 0
+        return self.schedule != "constant" or self.warmup > 0
 
     def one_engine(self, sharing: str) -> bool:
         """Whether all policies of a model use one engine, one after another."""
@@ -113,6 +106,10 @@ class AlgorithmConfig(OptimiserConfig):
     minibatch_size: Count
     epochs: Passes
     sampling: SamplingConfig
+
+    def names(self) -> list[str]:
+        """The names of the policies that learn."""
+        return [f"agent_{number}" for number in range(self.policy_count())]
 
     def policy_count(self) -> int:
         """Policies that learn."""
@@ -146,9 +143,16 @@ class AlgorithmConfig(OptimiserConfig):
         """Whether anything reads the frozen reference of agents that are full copies."""
         return True
 
-    def opponent_models(self) -> int:
-        """Agents of other runs that are held to be played against."""
-        return 0
+
+class SupervisedConfig(AlgorithmConfig):
+    """Settings that all share: each iteration collects examples and learns from them."""
+
+    def turns_per_policy(self) -> int:
+        """One full minibatch; the number of examples is known only after collecting."""
+        return self.minibatch_size
+
+    def rows_sampled(self) -> int:
+        return self.prompts_per_iteration
 
 
 class PPOConfig(AlgorithmConfig):
@@ -215,7 +219,7 @@ class PPOConfig(AlgorithmConfig):
         return self.prompts_per_iteration // self.samples_per_prompt
 
     def has_value_head(self) -> bool:
-        return self.advantages == GAE
+        return self.advantages == "gae"
 
 
 class CoryConfig(PPOConfig):

@@ -1,15 +1,17 @@
-"""Settings of debates: agents, turns, which policies are trained, prompts; `algorithm=maporl`."""
+"""Settings of debates, and of `algorithm=maporl`, `sft` and `verifier`."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
-from cory.config.algorithm import AlgorithmConfig, PPOConfig
+from cory.config.algorithm import AlgorithmConfig, PPOConfig, SupervisedConfig
 from cory.config.base import (
     RISING,
     TWO,
     Conflict,
     Count,
+    NotNegative,
     Number,
+    Positive,
     PositiveShare,
     Settings,
     Share,
@@ -20,6 +22,8 @@ from cory.config.base import (
 Ties = Literal["expected", "random", "lexicographic"]
 Unreadable = Literal["dropped", "counted"]
 Pair = Annotated[list[float], TWO]
+Range = Annotated[list[Positive], TWO, RISING]
+Wrong = Annotated[Text, with_fields("query", allowed=["answer"])]
 
 
 class DebatePrompts(Settings):
@@ -96,6 +100,9 @@ class DebateConfig(AlgorithmConfig):
                 found.setdefault(self.policy(turn - 1, agent), agent)
         return found
 
+    def names(self) -> list[str]:
+        return list(self.policies())
+
     def policy_count(self) -> int:
         return len(self.policies())
 
@@ -148,3 +155,42 @@ class MaporlConfig(PPOConfig, DebateConfig):
     def turns_per_policy(self) -> int:
         places = self.agents * len(self.trained) // len(self.policies())
         return self.prompts_per_iteration * places
+
+
+class RequestsConfig(Settings):
+    """Prompts for more answers of a label, where a question has too few of them (chat models)."""
+
+    wrong_common: Wrong
+    wrong_rare: Wrong
+    wrong_none: Wrong
+    enough: Share
+    paraphrase: Annotated[Text, with_fields("query", "answer", "style")]
+
+
+class VerifierConfig(SupervisedConfig):
+    """Settings of `algorithm=verifier`."""
+
+    answers_per_question: Count
+    temperatures: Range  # one is drawn in each iteration from between these two
+    top_p: PositiveShare  # while collecting; evaluation takes `sampling` as it is
+    balance: bool
+    keep_per_label: Count
+    requests: bool
+    request_texts: RequestsConfig
+    max_tokens: Count
+    average: Literal["tokens", "responses"]
+    likelihood_coef: NotNegative
+
+    needs = {"requests": "balance=true"}  # nothing is missing otherwise
+
+    def rows_sampled(self) -> int:
+        return self.prompts_per_iteration * self.answers_per_question
+
+    def has_value_head(self) -> bool:
+        return True  # it judges answers
+
+
+class SFTConfig(SupervisedConfig, DebateConfig):
+    """Settings of `algorithm=sft`."""
+
+    keep_share: PositiveShare  # of an iteration's debates, those with the highest scores

@@ -13,21 +13,13 @@ from cory.config.base import GROUP, ConflictError, Settings, typed
 
 Place = tuple[str | int, ...]  # names of groups, of a setting, perhaps the number of an item
 SECRET = ("base_url", "key_variable")  # who mistakes these settings has put a key there
-RULES = {  # by pydantic's type of error
-    "int_type": "must be a whole number",
-    "float_type": "must be a number",
-    "finite_number": "must be finite",
-    "bool_type": "must be true or false",
-    "string_type": "must be text",
-    "list_type": "must be a list, typed as [...]",
-    "dict_type": "must hold settings by name",
-    "model_type": "must hold settings by name",
-}
-WORDS = {
-    "Input should be": "must be",
-    "List should have": "must have",
+WORDS = {  # pydantic's: ours
+    "Input should": "must",
+    "List should": "must",
+    "String should": "must",
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
+    "'": "",
 }
 # what settings are called in TRL: the name here
 OF_TRL = {
@@ -136,7 +128,7 @@ def _line(place: Place, mistake: Mapping[str, Any], known: Mapping[str, Any]) ->
     elif kind == "missing":
         yield f"{key}: no value given"
     else:
-        rule = RULES.get(kind) or (_as_rule(mistake["msg"]) if cause is None else str(cause))
+        rule = _as_rule(mistake["msg"]) if cause is None else str(cause)
         number = next((name for name in place if isinstance(name, int)), None)
         value = mistake["input"]
         if number is not None:  # one of a list
@@ -153,7 +145,7 @@ def _key(place: Place) -> str:
 
 def _as_rule(message: str) -> str:
     """A rule in pydantic's words, as ours begin."""
-    message = message.partition(" after validation")[0].replace("'", "")
+    message = message.partition(" after validation")[0]
     for theirs, ours in WORDS.items():
         message = message.replace(theirs, ours)
     return message
@@ -171,23 +163,14 @@ def meant(key: str, known: Collection[str]) -> str:
     known: the dotted names of all settings
     """
     group, _, leaf = key.rpartition(".")
-    found = [OF_TRL[leaf]] if OF_TRL.get(leaf) in known else []
-    found = found or _near(leaf, [path for path in known if _group(path) == group])
-    if group not in known:
-        found = found or [path for path in known if path.endswith(f".{key}")]
-        found = found or _near(leaf, [path for path in known if _group(path).endswith(group)])
-    return f"; did you mean {' or '.join(found[:2])}?" if found else ""
-
-
-def _group(path: str) -> str:
-    return path.rpartition(".")[0]
-
-
-def _near(leaf: str, paths: Collection[str]) -> list[str]:
-    """The paths whose last name is most like this one."""
-    ends = [path.rpartition(".")[2] for path in paths]
-    near = difflib.get_close_matches(leaf, ends, n=1)
-    return [path for path, end in zip(paths, ends, strict=True) if end in near]
+    if OF_TRL.get(leaf) in known:
+        return f"; did you mean {OF_TRL[leaf]}?"
+    whole = [path for path in known if path.endswith(f".{key}")]
+    for paths in ([path for path in known if path.rpartition(".")[0] == group], whole, known):
+        ends = {path.rpartition(".")[2]: path for path in reversed(list(paths))}
+        for end in difflib.get_close_matches(leaf, ends, n=1):
+            return f"; did you mean {ends[end]}?"
+    return ""
 
 
 def _of_option(key: str, known: Mapping[str, Any]) -> str:
@@ -201,13 +184,9 @@ def _of_option(key: str, known: Mapping[str, Any]) -> str:
 
 def flat(values: Mapping[str, Any] | DictConfig) -> dict[str, Any]:
     """All settings and groups of settings by their dotted names, those of fewer names first."""
-    plain = OmegaConf.to_container(values) if isinstance(values, DictConfig) else values
-    found = {path: value for path, value in _flat(plain, "") if not path.startswith("hydra")}
-    return dict(sorted(found.items(), key=lambda item: (item[0].count("."), item[0])))
-
-
-def _flat(values: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        yield f"{prefix}{name}", value
+    plain: Any = OmegaConf.to_container(values) if isinstance(values, DictConfig) else values
+    found = {str(name): value for name, value in plain.items() if name != "hydra"}
+    for name, value in list(found.items()):
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
+            found |= {f"{name}.{path}": own for path, own in flat(value).items()}
+    return dict(sorted(found.items(), key=lambda item: (item[0].count("."), item[0])))

@@ -3,27 +3,38 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from cory.config.base import Conflict, Count, Number, Settings, Text, Words, chosen
-from cory.config.evaluation import EvaluationConfig
 from cory.config.hardware import HardwareConfig
 from cory.config.model import ModelConfig
 
-
-def _name(text: str, signs: str = "", most: int = 128) -> str:
-    """A name that W&B takes as it is, and trackio does not change."""
-    if not 0 < len(text.strip()) <= len(text) <= most or {*text} & {*signs}:
-        spaces = " and spaces" if " " in signs else ""
-        without = f" without {' '.join(signs.strip())}{spaces}" if signs else ""
-        raise ValueError(f"must be 1 to {most} characters{without}")
-    return text
+# names that W&B takes as they are, and trackio does not change
+Name = Annotated[Words, Field(pattern=r"^.{1,128}$")]
+Tag = Annotated[Words, Field(pattern=r"^.{1,64}$")]
+Project = Annotated[Words, Field(pattern=r"^[^/\\#?%:]{1,128}$")]
+Entity = Annotated[Words, Field(pattern=r"^[^/\\#?%:\s]{1,128}$")]
 
 
-Name = Annotated[Text, AfterValidator(_name)]
-Tag = Annotated[Text, AfterValidator(lambda text: _name(text, most=64))]
-Project = Annotated[Text, AfterValidator(lambda text: _name(text, "/\\#?%:"))]
-Entity = Annotated[Text, AfterValidator(lambda text: _name(text, "/\\#?%: "))]
+class EvaluationConfig(Settings):
+    """What every evaluation measures, during training and after it."""
+
+    prompts: Count | None  # the first so many of the split; None: all
+    split: Literal["train", "test"]
+    samples: Count  # responses per prompt
+    k: Annotated[list[Count], Field(min_length=1)]  # pass@k for each; tasks with answers only
+    greedy: bool
+    team: bool  # also the agents in their roles, each seeing the answers before its own
+    probes: list[Words]  # texts that every agent answers at the end, kept in samples.jsonl
+    before: bool  # also before the training, with the same prompts and random numbers as after it
+
+    def conflicts(self) -> Iterator[Conflict]:
+        if max(self.k) > self.samples:
+            yield "k", f"must not exceed evaluation.samples={self.samples}"
+        for key in ("k", "probes"):
+            values = getattr(self, key)
+            if len({*values}) < len(values):
+                yield key, "must not name anything twice"
 
 
 class WandbConfig(Settings):
@@ -88,7 +99,7 @@ class Config(Settings):
     def conflicts(self) -> Iterator[Conflict]:
         if self.parallel_runs in (None, 1):
             return
-        if not self.hardware.shares_cores:
+        if self.hardware.device != "cpu" or self.hardware.nodes > 1:  # they share its cores
             yield "parallel_runs", "needs hardware.device=cpu and hardware.nodes=1"
         if self.objective is not None:
             yield "parallel_runs", "must be 1 with objective: sweepers wait for each run's number"

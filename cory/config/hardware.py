@@ -5,19 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator
+from pydantic import Field
 
 from cory.config.base import Conflict, Count, Number, Settings, Text
 from cory.config.errors import require
-
-
-def _address(text: str) -> str:
-    """host:port, as a rendezvous needs it."""
-    host, _, port = text.rpartition(":")
-    digits = port.isascii() and port.isdigit() and len(port) <= 5
-    if not (host.strip() and digits and 0 < int(port) < 2**16):
-        raise ValueError("must be host:port, the port from 1 to 65535")
-    return text
 
 
 class HardwareConfig(Settings):
@@ -27,7 +18,7 @@ class HardwareConfig(Settings):
     device: Literal["cpu", "cuda"]
     nodes: Count  # machines, each started by the same command
     processes: Count  # per node
-    rendezvous: Annotated[Text, AfterValidator(_address)] | None  # host:port of one of the nodes
+    rendezvous: Annotated[Text, Field(pattern=r"^\S+:[0-9]{1,5}$")] | None  # host:port of a node
     zero_stage: Literal[0, 1, 2, 3]
     keep_whole_below: Number  # ZeRO-3: weights of fewer elements stay whole in every process
     offload_optimizer: bool
@@ -58,11 +49,6 @@ class HardwareConfig(Settings):
         """Processes on all nodes together."""
         return self.nodes * self.processes
 
-    @property
-    def shares_cores(self) -> bool:
-        """Whether several runs can work side by side: on the cores of one machine."""
-        return self.device == "cpu" and self.nodes == 1
-
 
 def cores() -> int:
     """Number of processor cores that this process may use."""
@@ -81,7 +67,7 @@ class BatchPlan:
 
 
 def batch_plan(
-    prompts: int, turns: int, minibatch: int, microbatch: int, processes: int, fills: bool = False
+    turns: int, minibatch: int, microbatch: int, processes: int, fills: bool = False
 ) -> BatchPlan:
     """Derives the plan; ConfigError where a division leaves a remainder.
 
@@ -89,21 +75,13 @@ def batch_plan(
     fills: a minibatch of fewer turns than processes is filled up with absent ones, one process each
     """
     key = f"algorithm.minibatch_size={minibatch}"
-    if turns == prompts:
-        refusal = f"algorithm.prompts_per_iteration={prompts}: must be a multiple of {key}"
-    else:
-        refusal = f"{key}: must divide the {turns} turns that each policy takes in an iteration"
-    require(turns % minibatch == 0, refusal)
+    require(turns % minibatch == 0, f"{key}: must divide a policy's {turns} turns per iteration")
     alone = fills and minibatch < processes
-    require(
-        alone or minibatch % processes == 0,
-        f"{key}: must be a multiple of the number of processes, {processes}",
-    )
+    whole = alone or minibatch % processes == 0
+    require(whole, f"{key}: must be a multiple of the number of processes, {processes}")
     share = 1 if alone else minibatch // processes
     micro = min(microbatch, share)
     times = "" if processes == 1 else f" times the number of processes, {processes}"
-    require(
-        share % micro == 0,
-        f"{key}: must be a multiple of hardware.microbatch_size={micro}{times}",
-    )
+    most = f"hardware.microbatch_size={micro}{times}"
+    require(share % micro == 0, f"{key}: must be a multiple of {most}")
     return BatchPlan(turns // minibatch, micro, share // micro)

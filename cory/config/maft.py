@@ -3,15 +3,10 @@
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
+from cory.config.algorithm import SupervisedConfig
 from cory.config.base import Conflict, Count, Positive, Settings, Share, Text, with_fields
 from cory.config.debate import Ties, Unreadable
-from cory.config.evaluation import DiversityConfig
-from cory.config.model import EndpointConfig
-from cory.config.supervised import SupervisedConfig
-
-SPECIALISED, GENERATION_ONLY, SINGLE = "specialised", "generation", "single"
-OWN, AGREEING, CORRECT = "own", "agreeing", "correct"
-VOTE, ANSWER = "vote", "answer"
+from cory.config.model import EndpointConfig, Weights
 
 
 class MaftPrompts(Settings):
@@ -32,10 +27,25 @@ class MaftPrompts(Settings):
     critic_id: Annotated[Text, with_fields("number")]
 
 
+class DiversityConfig(Settings):
+    """Measures of diversity beyond agreement with the vote, and the models that compute them."""
+
+    encoder: Text | None  # whose embeddings of responses are compared; None: none are
+    scorer: Text | None  # whose next-token distributions are compared; None: none are
+    kl_to_base: bool  # ... also with those of what the model said before any training
+    nll_others: bool  # how likely each agent's model finds what the others said last
+    precision: Weights  # of encoder and scorer
+    batch_size: Count  # texts per pass of encoder and scorer
+    max_tokens: Count  # what they read at most of a text; the scorer reads the question with it
+
+    needs = {"kl_to_base": "scorer"}  # whose distributions are compared
+
+
 class MaftConfig(SupervisedConfig):
     """Settings of `algorithm=maft`; `learning_rate` and `epochs` are those of generation agents."""
 
     holds_debates: ClassVar[bool] = True
+    new_each_training: ClassVar[bool] = True
 
     agents: Count  # N
     turns: Count  # M: the first is a generation agent's, later ones are a critic agent's
@@ -68,28 +78,25 @@ class MaftConfig(SupervisedConfig):
 
     def conflicts(self) -> Iterator[Conflict]:
         yield from super().conflicts()
-        if self.policies == SPECIALISED and self.turns == 1 and self.iterations > 0:
+        if self.policies == "specialised" and self.turns == 1 and self.iterations > 0:
             yield "turns", "must be at least 2 with algorithm.policies=specialised, for critics"
 
     def policy(self, turn: int, agent: int) -> str:
         """The policy that plays an agent at a turn; both are counted from 0."""
-        if self.policies == SINGLE:
-            return SINGLE
-        critic = turn > 0 and self.policies == SPECIALISED
+        if self.policies == "single":
+            return "single"
+        critic = turn > 0 and self.policies == "specialised"
         return f"{'critic' if critic else 'generation'}_{agent % self.agents}"
 
     def names(self) -> list[str]:
         """All policies: those of generation agents, then those of critic agents."""
-        turns = (0, 1) if self.policies == SPECIALISED else (0,)
+        turns = (0, 1) if self.policies == "specialised" else (0,)
         found = [self.policy(turn, agent) for turn in turns for agent in range(self.agents)]
         return list(dict.fromkeys(found))
 
     def is_critic(self, policy: str) -> bool:
         """Whether a policy is a critic agent."""
         return policy.startswith("critic")
-
-    def new_each_training(self) -> bool:
-        return True
 
     def follows_run_length(self) -> bool:
         return False  # the schedule runs over one fine-tuning of one policy

@@ -1,9 +1,9 @@
 """Language models: those that are loaded (`model=`), and one behind an endpoint (`endpoint=`)."""
 
+import re
 from collections.abc import Iterator
-from ipaddress import ip_address
 from typing import Annotated, Any, ClassVar, Literal
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
@@ -21,6 +21,7 @@ from cory.config.base import (
 )
 
 Weights = Literal["fp32", "bf16", "fp16"]
+THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
 class PrecisionConfig(Settings):
@@ -87,28 +88,14 @@ class ModelConfig(PrecisionConfig):
             yield "quantisation", f"must be none for path={self.path}, a GGUF file that is unpacked"
 
 
-def is_this_machine(host: str) -> bool:
-    """Whether a name or address in a URL is this machine, whatever its network."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-
-
 def _base_url(url: str) -> str:
     """Of a server with OpenAI's interface; a password in it is refused."""
-    try:
-        parts = urlsplit(url)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        bare = not parts.query and not parts.fragment and parts.username is None
-    except ValueError:  # a port that is none
-        whole = bare = False
-    if not (whole and bare):
+    if not re.fullmatch(r"https?://([\w.-]+|\[[\da-f:]+\])(:\d{1,5})?(/[^?#\s]*)?", url):
         raise ValueError(
             "must be http:// or https:// with a host and a path, as https://api.openai.com/v1, "
             "without user, password and query"
         )
-    if parts.path.rstrip("/").endswith("/chat/completions"):
+    if url.rstrip("/").endswith("/chat/completions"):
         raise ValueError("must end before /chat/completions")
     return url
 
@@ -141,8 +128,8 @@ class EndpointConfig(Settings):
 
     def conflicts(self) -> Iterator[Conflict]:
         """An API key goes to other machines only encrypted, unless a setting allows it."""
-        parts: SplitResult = urlsplit(self.base_url)
-        open_to_all = parts.scheme == "http" and not is_this_machine(str(parts.hostname))
-        if self.key_variable is not None and not self.plain_http and open_to_all:
+        parts = urlsplit(self.base_url)
+        is_open = parts.scheme == "http" and parts.hostname not in THIS_MACHINE
+        if self.key_variable is not None and not self.plain_http and is_open:
             rule = "would send the key without encryption: use https://, or key_variable=null"
             yield "base_url", f"{rule} where none is asked for, or allow it by plain_http=true"

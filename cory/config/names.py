@@ -9,7 +9,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
 from omegaconf import DictConfig, OmegaConf
 
-from cory.config.errors import require
+from cory.config.errors import ConfigError, require
 
 # a finished run of a sweep, of the same scale, fidelity and seed
 RUN = "outputs/runs/{scale}/{fidelity}/{name}/seed{seed}"
@@ -56,11 +56,8 @@ def read_sweep(name: str, scale: str, folders: Sequence[Path], only: Sequence[st
         known = sweep_names(folders)
         near = [one for one in known if name and one.endswith(f"/{name}")]
         near = near or get_close_matches(name, known, 3)
-        within = [one for one in known if one.startswith(f"{stem}/")]
-        choices = (
-            f"did you mean {' or '.join(near)}?" if near else f"one of {', '.join(within or known)}"
-        )
-        require(False, f"sweep={name} is not in conf/sweeps; {choices}")
+        hint = f"did you mean {' or '.join(near)}?" if near else f"one of {', '.join(known)}"
+        raise ConfigError(f"sweep={name} is not in conf/sweeps; {hint}")
     sweep = about["sweeps"][entry]
     scales = sweep.get("scales", [*SCALES, *(key for key in sweep if key == "medium")])
     require(
@@ -68,6 +65,8 @@ def read_sweep(name: str, scale: str, folders: Sequence[Path], only: Sequence[st
     )
     form = {**sweep, **sweep.get(scale, {})}
     names = form["runs"]
+    lost = [run for run in names if run not in about["runs"]]
+    require(not lost, f"{file}: sweeps.{entry} names {', '.join(lost)}, not among runs")
     missing = [run for run in only if run not in names]
     require(not missing, f"only={','.join(missing)}: sweep={name} has {', '.join(names)}")
     seeds = form.get("seeds", about["seeds"])
@@ -112,17 +111,11 @@ def _read(file: Path) -> dict[str, Any]:
     about: dict[str, Any] = yaml.load(file.read_text(encoding="utf-8"), LOADER)
     form = isinstance(about, dict) and about.keys() == {"seeds", "runs", "sweeps"}
     require(form, f"{file} needs the keys seeds, runs and sweeps")
+    known = {"runs", "seeds", "scales", "paper", "small", "medium"}
     for name, sweep in about["sweeps"].items():
-        known = {"runs", "seeds", "scales", "paper", "small", "medium"}
         other = sorted(map(str, sweep.keys() - known))
         require(not other, f"{file}: sweeps.{name} takes {', '.join(sorted(known))}; got {other}")
-        for form in (sweep, *(sweep[key] for key in known & sweep.keys() if key in _FORMS)):
-            lost = [run for run in form.get("runs", []) if run not in about["runs"]]
-            require(not lost, f"{file}: sweeps.{name} names {', '.join(lost)}, not among runs")
     return about
-
-
-_FORMS = ("paper", "small", "medium")
 
 
 def experiment_names(conf: Path) -> list[str]:

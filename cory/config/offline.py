@@ -19,9 +19,8 @@ from cory.config.base import (
 from cory.config.errors import require
 from cory.config.model import EndpointConfig
 
-SELF_PLAY, SCRIPTED, RANDOM, ENDPOINT, NONE = "self_play", "scripted", "random", "endpoint", "none"
-ITSELF, START = "itself", "start"
-OPPONENTS = (ITSELF, START, SCRIPTED, RANDOM, ENDPOINT)  # any other value is the folder of a run
+# any other value is the folder of a run
+OPPONENTS = ("itself", "start", "scripted", "random", "endpoint")
 
 
 class InstructionsConfig(Settings):
@@ -84,7 +83,7 @@ class OfflineConfig(AlgorithmConfig):
         if self.from_file and self.iterations > each:
             sets = self.iterations // each
             yield "games", f"is one set of games; algorithm.iterations asks for {sets}"
-        untaught = self.games == NONE and self.instructions.per_iteration == 0
+        untaught = self.games == "none" and self.instructions.per_iteration == 0
         if untaught and self.iterations > 0:
             yield "games", "needs algorithm.instructions.per_iteration above 0 to learn from"
 
@@ -115,7 +114,7 @@ class OfflineConfig(AlgorithmConfig):
     def asks_endpoint(self) -> bool:
         """Whether a model behind an endpoint plays, games to learn from or held-out ones."""
         played = [self.games] if self.iterations > 0 else []
-        return ENDPOINT in (*played, *self.opponents.values())
+        return "endpoint" in (*played, *self.opponents.values())
 
     def endpoint_asked(self) -> EndpointConfig | None:
         return self.endpoint if self.asks_endpoint else None
@@ -123,7 +122,7 @@ class OfflineConfig(AlgorithmConfig):
     @property
     def from_file(self) -> bool:
         """Whether the games come from a file of games that were played before."""
-        return self.games not in (SELF_PLAY, SCRIPTED, ENDPOINT, NONE)
+        return self.games not in ("self_play", "scripted", "endpoint", "none")
 
     @property
     def per_epoch(self) -> int:
@@ -147,10 +146,7 @@ class OfflineConfig(AlgorithmConfig):
 
     def reads_reference(self) -> bool:
         """It plays; updates read what the policy itself said before them."""
-        return START in self.played_against.values()
-
-    def opponent_models(self) -> int:
-        return len(self.runs_played_against)
+        return "start" in self.played_against.values()
 
 
 class ImitationConfig(OfflineConfig):

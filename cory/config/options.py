@@ -15,31 +15,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cory.config.algorithm import CoryConfig, PPOConfig
+from cory.config import algorithm, debate, maft, offline, reward, task
 from cory.config.base import Settings
-from cory.config.debate import MaporlConfig
 from cory.config.errors import ConfigError, require
 from cory.config.game import GameConfig
-from cory.config.maft import MaftConfig
-from cory.config.offline import ImitationConfig, SpagConfig
-from cory.config.reward import (
-    ClassifierConfig,
-    ExactMatchConfig,
-    GameOutcomeConfig,
-    JudgeConfig,
-    PythonRewardConfig,
-    SumConfig,
-    VerifierRewardConfig,
-)
-from cory.config.supervised import SFTConfig, VerifierConfig
-from cory.config.task import (
-    AnliConfig,
-    ImdbConfig,
-    MathConfig,
-    MmluConfig,
-    PromptsConfig,
-    QuestionsConfig,
-)
 
 
 @dataclass(frozen=True)
@@ -62,41 +41,41 @@ Entry = TypeVar("Entry", Option, Game)
 
 # builder: (settings, tokenizer, random stream of the order of training prompts) -> Task
 TASKS: Mapping[str, Option] = {
-    "imdb": Option(ImdbConfig, "cory.tasks.imdb:ImdbTask"),
-    "gsm8k": Option(QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
-    "arithmetic": Option(QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
-    "tinygsm": Option(QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
-    "anli": Option(AnliConfig, "cory.tasks.anli:AnliTask"),
-    "math": Option(MathConfig, "cory.tasks.mathematics:MathTask"),
-    "mmlu": Option(MmluConfig, "cory.tasks.mmlu:MmluTask"),
-    "prompts": Option(PromptsConfig, "cory.tasks.prompts:PromptsTask"),
+    "imdb": Option(task.ImdbConfig, "cory.tasks.imdb:ImdbTask"),
+    "gsm8k": Option(task.QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
+    "arithmetic": Option(task.QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
+    "tinygsm": Option(task.QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
+    "anli": Option(task.AnliConfig, "cory.tasks.anli:AnliTask"),
+    "math": Option(task.MathConfig, "cory.tasks.mathematics:MathTask"),
+    "mmlu": Option(task.MmluConfig, "cory.tasks.mmlu:MmluTask"),
+    "prompts": Option(task.PromptsConfig, "cory.tasks.prompts:PromptsTask"),
     "taboo": Option(GameConfig, "cory.tasks.game:GameTask"),
     "twenty_questions": Option(GameConfig, "cory.tasks.game:GameTask"),
     "guess_my_city": Option(GameConfig, "cory.tasks.game:GameTask"),
 }
 # builder: (settings, task, device) -> Reward
 REWARDS: Mapping[str, Option] = {
-    "python": Option(PythonRewardConfig, "cory.rewards.python_function:PythonReward"),
-    "classifier": Option(ClassifierConfig, "cory.rewards.classifier:Classifier"),
-    "sentiment": Option(ClassifierConfig, "cory.rewards.classifier:Classifier"),
-    "judge": Option(JudgeConfig, "cory.rewards.judge:Judge"),
-    "sum": Option(SumConfig, "cory.rewards.weighted_sum:WeightedSum"),
-    "exact_match": Option(ExactMatchConfig, "cory.rewards.exact_match:ExactMatch"),
-    "verifier": Option(VerifierRewardConfig, "cory.rewards.verifier:Verifier"),
-    "game_outcome": Option(GameOutcomeConfig, "cory.rewards.game_outcome:GameOutcome"),
+    "python": Option(reward.PythonRewardConfig, "cory.rewards.python_function:PythonReward"),
+    "classifier": Option(reward.ClassifierConfig, "cory.rewards.classifier:Classifier"),
+    "sentiment": Option(reward.ClassifierConfig, "cory.rewards.classifier:Classifier"),
+    "judge": Option(reward.JudgeConfig, "cory.rewards.judge:Judge"),
+    "sum": Option(reward.SumConfig, "cory.rewards.weighted_sum:WeightedSum"),
+    "exact_match": Option(reward.ExactMatchConfig, "cory.rewards.exact_match:ExactMatch"),
+    "verifier": Option(reward.VerifierRewardConfig, "cory.rewards.verifier:Verifier"),
+    "game_outcome": Option(reward.GameOutcomeConfig, "cory.rewards.game_outcome:GameOutcome"),
 }
 # builder: (settings, Parts) -> Algorithm
 ALGORITHMS: Mapping[str, Option] = {
-    "ppo": Option(PPOConfig, "cory.algorithms.ppo:build_ppo"),
-    "grpo": Option(PPOConfig, "cory.algorithms.ppo:build_ppo"),
-    "rloo": Option(PPOConfig, "cory.algorithms.ppo:build_ppo"),
-    "cory": Option(CoryConfig, "cory.algorithms.cory:build_cory"),
-    "maporl": Option(MaporlConfig, "cory.algorithms.maporl:build_maporl"),
-    "verifier": Option(VerifierConfig, "cory.algorithms.verifier:build_verifier"),
-    "sft": Option(SFTConfig, "cory.algorithms.sft:build_sft"),
-    "imitation": Option(ImitationConfig, "cory.algorithms.spag:build_imitation"),
-    "spag": Option(SpagConfig, "cory.algorithms.spag:build_spag"),
-    "maft": Option(MaftConfig, "cory.algorithms.maft:build_maft"),
+    "ppo": Option(algorithm.PPOConfig, "cory.algorithms.ppo:build_ppo"),
+    "grpo": Option(algorithm.PPOConfig, "cory.algorithms.ppo:build_ppo"),
+    "rloo": Option(algorithm.PPOConfig, "cory.algorithms.ppo:build_ppo"),
+    "cory": Option(algorithm.CoryConfig, "cory.algorithms.cory:build_cory"),
+    "maporl": Option(debate.MaporlConfig, "cory.algorithms.maporl:build_maporl"),
+    "verifier": Option(debate.VerifierConfig, "cory.algorithms.verifier:build_verifier"),
+    "sft": Option(debate.SFTConfig, "cory.algorithms.sft:build_sft"),
+    "imitation": Option(offline.ImitationConfig, "cory.algorithms.spag:build_imitation"),
+    "spag": Option(offline.SpagConfig, "cory.algorithms.spag:build_spag"),
+    "maft": Option(maft.MaftConfig, "cory.algorithms.maft:build_maft"),
 }
 GAMES: Mapping[str, Game] = {
     "taboo": Game("cory.games.taboo:Taboo", one_wins=True),
@@ -120,11 +99,9 @@ def plug_ins(kind: str) -> dict[str, EntryPoint]:
     table, group = KINDS[kind]
     found: dict[str, EntryPoint] = {}
     for point in _points(group, tuple(sys.path)):
-        name = point.name
-        by = "cory" if name in table else _named(found[name]) if name in found else ""
-        said = f"plug-in {_named(point)}: {kind} '{name}' is there already, from {by}"
-        require(not by, said)
-        found[name] = point
+        free = point.name not in table and point.name not in found
+        require(free, f"plug-in {_named(point)}: {kind} '{point.name}' is there already")
+        found[point.name] = point
     return found
 
 
@@ -181,9 +158,6 @@ def _entry(kind: str, name: str, wanted: type[Entry], key: str) -> Entry:
         plugged, found = f"plug-in {_named(found)}", _of_package(found, found.load, "object")
         said = f"must be a cory.config.{wanted.__name__}, got {type(found).__name__}"
         require(isinstance(found, wanted), f"{plugged} {said}")
-        own = getattr(found, "settings", Settings)
-        good = isinstance(own, type) and issubclass(own, Settings)
-        require(good, f"{plugged}: its settings must be a cory.config.Settings")
     assert isinstance(found, wanted)
     return found
 

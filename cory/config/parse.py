@@ -34,23 +34,19 @@ def parse_config(
     also: what else is wrong with settings that break such a rule
     """
     for group in GROUPS:
-        require(
-            OmegaConf.select(cfg, f"{group}.name") is not None,
-            f"{group} is missing: every run needs one; {group}=<option> chooses it",
-        )
+        there = OmegaConf.select(cfg, f"{group}.name") is not None
+        require(there, f"{group} is missing: {group}=<option> chooses one")
     name = cfg.algorithm.name
     own = OWN_EXPERIMENT.get(name)
     require(
         own is None or cfg.get("experiment") != QUICKSTART,
-        f"algorithm={name} does not fit the default experiment={QUICKSTART}, whose "
-        f"values are for ppo, grpo, rloo, cory and maporl; with experiment={own} scale=small it "
-        f"makes a small run",
+        f"algorithm={name} does not fit the default experiment={QUICKSTART}, whose values are for "
+        f"ppo, grpo, rloo, cory and maporl; experiment={own} scale=small makes a small run",
     )
-    estimator = OmegaConf.select(cfg, "algorithm.advantages")
-    require(
-        estimator is None or "advantages" in option("algorithm", name).settings.model_fields,
-        f"advantages={estimator}: needs algorithm=ppo, grpo, rloo, cory or maporl; {name} has none",
-    )
+    given = OmegaConf.select(cfg, "algorithm.advantages")
+    takes = given is None or "advantages" in option("algorithm", name).settings.model_fields
+    learners = "algorithm=ppo, grpo, rloo, cory or maporl"
+    require(takes, f"advantages={given}: needs {learners}; {name} has none")
     try:
         values = _given(OmegaConf.to_container(cfg, resolve=True))
     except OmegaConfBaseException as error:

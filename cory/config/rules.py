@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from cory.config import options
-from cory.config.algorithm import PPOConfig
+from cory.config.algorithm import PPOConfig, SupervisedConfig
 from cory.config.base import Conflict, unmet_needs, value_at
-from cory.config.debate import DebateConfig, MaporlConfig
+from cory.config.debate import DebateConfig, MaporlConfig, VerifierConfig
 from cory.config.errors import ConfigError, line
 from cory.config.experiment import Config
 from cory.config.game import GameConfig
@@ -13,10 +13,7 @@ from cory.config.hardware import BatchPlan, batch_plan
 from cory.config.maft import MaftConfig
 from cory.config.offline import OfflineConfig
 from cory.config.reward import beyond_shares, judges
-from cory.config.supervised import SupervisedConfig, VerifierConfig
 
-# what a fidelity says anything of, where conf/released has a file for each algorithm
-STAGES = {"official_spag": ("imitation", "spag"), "official_maporl": ("maporl", "verifier")}
 # what settings of one group need of others', as `Settings.needs`
 NEEDS = {
     "hardware.routed_reference": "model.sharing=adapters|adapter_copies",  # a copy has its own
@@ -26,24 +23,21 @@ NEEDS = {
     "algorithm.optimizer=adamw_8bit": "hardware.device=cuda hardware.offload_optimizer=false",
     "model.rollout_dropout": "hardware.gradient_checkpointing=false hardware.cuda_graphs=false",
     "partner.rollout_dropout": "hardware.gradient_checkpointing=false hardware.cuda_graphs=false",
-}
-# ... and those that belong to a method, in runs of it
-NEEDS_OF_GAMES = {
-    "algorithm": "evaluation.greedy=false evaluation.team=false evaluation.k=[1]",
+    # conf/released has a file for each algorithm that these say anything of
+    "fidelity=official_spag": "algorithm=imitation|spag",
+    "fidelity=official_maporl": "algorithm=maporl|verifier",
+    "algorithm=imitation|spag": "evaluation.greedy=false evaluation.team=false evaluation.k=[1]",
     "algorithm.test_greedy": "evaluation.samples=1",  # all games about a word would be the same
-}
-NEEDS_OF_VERIFIERS = {
-    "algorithm": "reward=exact_match evaluation.greedy=false evaluation.probes=[] evaluation.k=[1]",
+    "algorithm=verifier": "reward=exact_match evaluation.greedy=false evaluation.probes=[] "
+    "evaluation.k=[1]",
     "algorithm.requests": "model.chat=true",  # other models do not follow requests
-}
-NEEDS_OF_MAFT = {
-    "algorithm": "reward=exact_match evaluation.team=true evaluation.samples=1 evaluation.k=[1] "
-    "evaluation.greedy=false evaluation.probes=[]",
-}
-NEEDS_OF_DEBATES = {
+    "algorithm=maft": "reward=exact_match evaluation.team=true evaluation.samples=1 "
+    "evaluation.k=[1] evaluation.greedy=false evaluation.probes=[] "
+    "evaluation.split=test",  # it learns from the others
     # the plain form of a debate has no place for it; other rewards would tell debaters the answer
     "algorithm.verifier_feedback": "model.chat=true partner.chat=true reward=verifier",
-    "partner": "algorithm.param_sharing=per_agent|per_turn_agent",  # debaters' models differ
+    # debaters' models differ
+    "partner": "algorithm.param_sharing=per_agent|per_turn_agent",
 }
 Conflicts = Iterator[Conflict]
 
@@ -61,33 +55,17 @@ def refusals_together(config: Config) -> Iterator[str]:
 
 def conflicts(config: Config) -> Conflicts:
     """The rules between groups that are broken."""
-    algorithm = config.algorithm
-    stages = STAGES.get(config.fidelity, (algorithm.name,))
-    if algorithm.name not in stages:
-        yield "fidelity", f"needs algorithm={' or '.join(stages)}, got {algorithm.name}"
     yield from unmet_needs(config, NEEDS)
-    yield from of_batches(config)
-    yield from of_devices(config)
-    yield from of_products(config)
-    yield from of_dropout(config)
-    yield from of_judges(config)
-    yield from of_games(config)
-    if isinstance(algorithm, VerifierConfig):
-        yield from of_verifiers(config, algorithm)
-    if isinstance(algorithm, MaftConfig):
-        yield from of_maft(config, algorithm)
-    if isinstance(algorithm, DebateConfig):
-        yield from of_debates(config, algorithm)
-    elif config.partner is not None:
-        yield "partner", f"needs algorithm=maporl or sft, got {algorithm.name}"
-    yield from of_evaluation(config)
+    for rules in (of_answers, of_batches, of_lengths, of_models, of_products, of_games, of_debates):
+        yield from rules(config)
+    if isinstance(config.algorithm, MaftConfig):
+        yield from of_maft(config, config.algorithm)
 
 
 def plan_of(config: Config) -> BatchPlan:
     """The batch plan of a run; ConfigError where a division leaves a remainder."""
     algorithm, hardware = config.algorithm, config.hardware
     return batch_plan(
-        algorithm.prompts_per_iteration,
         algorithm.turns_per_policy(),
         algorithm.minibatch_size,
         hardware.microbatch_size,
@@ -106,21 +84,22 @@ def products_of(config: Config) -> dict[str, str]:
     }
 
 
-def needs_answers(config: Config, key: str) -> Conflicts:
-    """A setting that asks for a task whose prompts have answers."""
-    task = config.task
-    if not task.has_answers:
+def of_answers(config: Config) -> Conflicts:
+    """Settings that ask for a task whose prompts have answers."""
+    task, algorithm, evaluation = config.task, config.algorithm, config.evaluation
+    shapes = isinstance(algorithm, MaporlConfig) and algorithm.shapes
+    needing = {
+        "algorithm": isinstance(algorithm, VerifierConfig | MaftConfig),
+        "algorithm.bonus_from": shapes and algorithm.bonus_from == "ground_truth",
+        "algorithm.consensus": getattr(algorithm, "consensus", None) is not None,
+        "evaluation.team": evaluation.team and isinstance(algorithm, DebateConfig),
+        "evaluation.k": max(evaluation.k) > 1,
+    }
+    for key, judge in judges(config.reward).items():
+        needing[key] = judge.name == "exact_match" or getattr(judge, "needs_answers", False)
+    for key in (key for key, needs in needing.items() if needs and not task.has_answers):
         way = f": set {task.answers_from}" if task.answers_from else ""
         yield key, f"needs a task with answers; task={task.name} has none{way}"
-
-
-def needs_one_limit(config: Config) -> Conflicts:
-    """Games and debates of MAFT draw no limit for each iteration."""
-    sampling = config.algorithm.sampling
-    if sampling.min_response_tokens != sampling.max_response_tokens:
-        most = sampling.max_response_tokens
-        rule = f"must equal max_response_tokens={most} with algorithm={config.algorithm.name}"
-        yield "algorithm.sampling.min_response_tokens", rule
 
 
 def of_batches(config: Config) -> Conflicts:
@@ -132,8 +111,6 @@ def of_batches(config: Config) -> Conflicts:
         yield "hardware.processes", rule
     if not isinstance(algorithm, PPOConfig):
         return
-    if algorithm.whiten_advantages and prompts * algorithm.sampling.max_response_tokens == 1:
-        yield "algorithm.whiten_advantages", "needs at least two tokens in an iteration"
     together = hardware.microbatch_size * hardware.world
     if algorithm.max_mean_ratio is not None and together < algorithm.minibatch_size:
         rule = f"needs whole minibatches: hardware.microbatch_size times processes, {together}, is"
@@ -145,31 +122,22 @@ def of_batches(config: Config) -> Conflicts:
         yield "algorithm.kl_horizon", f"{rule}, or algorithm.kl_coef would turn negative"
 
 
-def of_devices(config: Config) -> Conflicts:
-    """What a device, or a way to split models, cannot do."""
+def of_lengths(config: Config) -> Conflicts:
+    """Tokens of responses, and of a text that a verifier reads."""
+    algorithm, longest = config.algorithm, config.task.max_prompt_tokens
+    if isinstance(algorithm, VerifierConfig) and algorithm.max_tokens <= longest:
+        rule = f"of question and answer, must be above task.max_prompt_tokens={longest}"
+        yield "algorithm.max_tokens", rule
+    least, most = algorithm.sampling.min_response_tokens, algorithm.sampling.max_response_tokens
+    # games and debates of MAFT draw no limit for each iteration
+    if least != most and isinstance(algorithm, OfflineConfig | MaftConfig):
+        rule = f"must equal max_response_tokens={most} with algorithm={algorithm.name}"
+        yield "algorithm.sampling.min_response_tokens", rule
+
+
+def of_models(config: Config) -> Conflicts:
+    """Dropout while updating and while sampling a roll-out; weights that are split."""
     algorithm, hardware = config.algorithm, config.hardware
-    for key, own in config.models.items():
-        split = hardware.zero_stage == 3 and own.sharing != "copies"
-        if split and isinstance(algorithm, PPOConfig) and algorithm.kl_loss == "full":
-            rule = f"needs hardware.zero_stage of at most 2, or {key}.sharing=copies"
-            yield "algorithm.kl_loss", f"{rule}: shared weights are split"
-
-
-def of_products(config: Config) -> Conflicts:
-    """TF32, which a process has for all of its float32 products or for none."""
-    products = products_of(config)
-    rounded = [key for key, chosen in products.items() if chosen == "tf32"]
-    for key in rounded:
-        if config.hardware.device == "cpu":
-            yield key, "needs a GPU: hardware.device=cpu computes float32 products exactly"
-    for key, chosen in products.items():
-        if rounded and chosen == "fp32":
-            yield key, f"must be tf32, as {rounded[0]}: it holds for all products of a process"
-
-
-def of_dropout(config: Config) -> Conflicts:
-    """Dropout while updating, and while sampling a roll-out."""
-    algorithm = config.algorithm
     for group, model in config.models.items():
         for key, on in (("dropout", model.dropout), ("value_dropout", model.value_dropout > 0)):
             if on and not isinstance(algorithm, SupervisedConfig):
@@ -178,94 +146,67 @@ def of_dropout(config: Config) -> Conflicts:
         if model.rollout_dropout and not isinstance(algorithm, PPOConfig):
             rule = f"needs an algorithm with roll-outs of PPO, got {algorithm.name}"
             yield f"{group}.rollout_dropout", rule
+        split = hardware.zero_stage == 3 and model.sharing != "copies"
+        if split and isinstance(algorithm, PPOConfig) and algorithm.kl_loss == "full":
+            rule = f"needs hardware.zero_stage of at most 2, or {group}.sharing=copies"
+            yield "algorithm.kl_loss", f"{rule}: shared weights are split"
+    if config.partner is not None and config.partner.precision != config.model.precision:
+        yield "partner.precision", f"must be model.precision={config.model.precision}"
 
 
-def of_judges(config: Config) -> Conflicts:
-    """A reward, or the parts of a sum."""
-    for key, judge in judges(config.reward).items():
-        if judge.name == "exact_match" or getattr(judge, "needs_answers", False):
-            yield from needs_answers(config, key)
+def of_products(config: Config) -> Conflicts:
+    """TF32, which a process has for all of its float32 products or for none; fp16 of judges."""
+    products = products_of(config)
+    rounded = [key for key, chosen in products.items() if chosen == "tf32"]
+    for key, chosen in products.items():
+        if chosen == "tf32" and config.hardware.device == "cpu":
+            yield key, "needs a GPU: hardware.device=cpu computes float32 products exactly"
+        if chosen == "fp32" and rounded:
+            yield key, f"must be tf32, as {rounded[0]}: it holds for all products of a process"
+    for key in judges(config.reward):
         yield from unmet_needs(config, {f"{key}.precision=fp16": "hardware.device=cuda"})
 
 
 def of_games(config: Config) -> Conflicts:
     """Games: a task, an algorithm and a reward that belong together."""
-    task, algorithm = config.task, config.algorithm
+    task, algorithm, reward = config.task, config.algorithm, config.reward
     needed = {
         "task": (isinstance(task, GameConfig), "taboo, twenty_questions or guess_my_city"),
         "algorithm": (isinstance(algorithm, OfflineConfig), "imitation or spag"),
-        "reward": (config.reward.name == "game_outcome", "game_outcome"),
+        "reward": (reward.name == "game_outcome", "game_outcome"),
     }
     present = [f"{key}={getattr(config, key).name}" for key, (has, _) in needed.items() if has]
-    if not present:
-        return
     for key, (has, names) in needed.items():
-        if not has:
+        if present and not has:
             yield key, f"must be {names} for games, as with {' and '.join(present)}"
-    if len(present) < len(needed):
-        return
-    if config.reward.broken_rules == "lose" and not options.game(task.game).one_wins:
+    whole = len(present) == len(needed)
+    if whole and reward.broken_rules == "lose" and not options.game(task.game).one_wins:
         yield "reward.broken_rules", f"needs opponents: in task.game={task.game} both win or lose"
-    yield from needs_one_limit(config)
-    yield from unmet_needs(config, NEEDS_OF_GAMES)
-
-
-def of_verifiers(config: Config, algorithm: VerifierConfig) -> Conflicts:
-    """The training of a verifier."""
-    yield from needs_answers(config, "algorithm")
-    yield from unmet_needs(config, NEEDS_OF_VERIFIERS)
-    longest = config.task.max_prompt_tokens
-    if algorithm.max_tokens <= longest:
-        rule = f"of question and answer, must be above task.max_prompt_tokens={longest}"
-        yield "algorithm.max_tokens", rule
 
 
 def of_maft(config: Config, algorithm: MaftConfig) -> Conflicts:
     """Multiagent Finetuning."""
-    yield from needs_answers(config, "algorithm")
-    yield from unmet_needs(config, NEEDS_OF_MAFT)
-    trains = algorithm.iterations > 0
-    if trains and config.evaluation.split != "test":
-        yield "evaluation.split", "must be test with algorithm=maft, which learns from the others"
-    yield from needs_one_limit(config)
     chats = config.model.chat or algorithm.endpoint is not None
     if algorithm.summary and not chats:
         yield "algorithm.summary", "needs model.chat=true: others do not follow requests"
     if algorithm.prompts.chats_only and not chats:
         yield "algorithm.prompts.chats_only", "needs model.chat=true: others see none of these"
-    if config.init_from is not None and algorithm.start == "base" and trains:
+    if config.init_from is not None and algorithm.start == "base" and algorithm.iterations > 0:
         yield "init_from", "would be forgotten: algorithm.start=base trains the model as it came"
-    if config.init_from is not None and algorithm.endpoint is not None:
-        yield "init_from", "plays no part: with algorithm.endpoint no agent of a run speaks"
 
 
-def of_debates(config: Config, algorithm: DebateConfig) -> Conflicts:
-    """Debates: incentives, votes, feedback, and a second model."""
-    shaped = algorithm if isinstance(algorithm, MaporlConfig) and algorithm.shapes else None
-    right_by = shaped and shaped.bonus_from
-    if right_by == "ground_truth":
-        yield from needs_answers(config, "algorithm.bonus_from")
-    beyond = beyond_shares(config.reward)
-    if right_by == "verifier" and beyond is not None:
+def of_debates(config: Config) -> Conflicts:
+    """Incentives, agents of a second model, and evaluations of several agents."""
+    algorithm, beyond = config.algorithm, beyond_shares(config.reward)
+    shapes = isinstance(algorithm, MaporlConfig) and algorithm.shapes
+    if shapes and algorithm.bonus_from == "verifier" and beyond is not None:
         rule = "counts scores above 0.5 as right: it needs scores from 0 to 1"
         yield "algorithm.bonus_from", f"{rule}, got {beyond}"
-    if algorithm.consensus is not None:
-        yield from needs_answers(config, "algorithm.consensus")
-    if config.evaluation.team:
-        yield from needs_answers(config, "evaluation.team")
-    yield from unmet_needs(config, NEEDS_OF_DEBATES)
-    if config.partner is None:
-        return
-    if algorithm.agents == 1:
+    agents = getattr(algorithm, "agents", algorithm.policy_count())
+    if config.partner is not None and not isinstance(algorithm, DebateConfig):
+        yield "partner", f"needs algorithm=maporl or sft, got {algorithm.name}"
+    elif config.partner is not None and agents == 1:
         yield "algorithm.agents", "must be at least 2 with a partner"
-    if config.partner.precision != config.model.precision:
-        yield "partner.precision", f"must be model.precision={config.model.precision}"
-
-
-def of_evaluation(config: Config) -> Conflicts:
-    """What can be measured of agents and tasks."""
-    algorithm, evaluation = config.algorithm, config.evaluation
-    if evaluation.team and not hasattr(algorithm, "agents") and algorithm.policy_count() == 1:
+    single = not hasattr(algorithm, "agents") and agents == 1
+    if config.evaluation.team and single:
         yield "evaluation.team", f"needs several agents; algorithm={algorithm.name} has one"
-    if max(evaluation.k) > 1:
-        yield from needs_answers(config, "evaluation.k")

@@ -7,9 +7,8 @@ import numpy as np
 import torch
 
 from cory.episode import Episode, Metrics
-from cory.evaluation.prompt_scores import by_prompt
 from cory.evaluation.response_scores import mean_with_interval
-from cory.evaluation.responses import TEAM, EvalRequest, ResponseSet
+from cory.evaluation.responses import TEAM, EvalRequest, ResponseSet, by_prompt
 from cory.functional.credit import rounds_of
 from cory.functional.statistics import mean
 from cory.functional.transitions import answer_changes, transition_rates

@@ -99,8 +99,6 @@ class Diversity:
     def _kl(self, scorer: Scorer, debates: Sequence[DebateRecord], kinds: Sequence[str]) -> Metrics:
         """KL between last responses; with kl_to_base also between a kind's and the base's."""
         agents, to_base = len(debates[0].responses[-1]), self.config.kl_to_base
-        if to_base and not all(d.base for d in debates):
-            raise ValueError("kl_to_base needs what the model said before any training")
         # all rounds, or the last one alone
         rounds = range(len(kinds)) if to_base else range(len(kinds) - 1, len(kinds))
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from cory import distributed
 from cory.config import SamplingConfig
-from cory.episode import TEXT_ONLY, Episode, Metrics, Prompt, Turn
+from cory.episode import Episode, Metrics, Prompt
 from cory.evaluation.response_scores import score_metrics
 from cory.evaluation.responses import (
     MEASURED,
@@ -26,8 +26,6 @@ from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.runs.files import Line
 from cory.tasks import Task
-
-PIONEER = "pioneer"  # role of the agent that speaks first, about the bare query
 
 
 class Evaluator(Protocol):
@@ -63,8 +61,15 @@ class TeamEvaluator:
         size = rows_each * distributed.count()
 
         def answer(responses: ResponseSet, rows: range) -> list[Line]:
-            answered = zip(rows, self._respond(request.seed, responses, rows), strict=True)
-            return [self._line(request, responses, row, episode) for row, episode in answered]
+            """Episodes as samples.jsonl keeps them."""
+            lines = []
+            for row, episode in zip(
+                rows, self._respond(request.seed, responses, rows), strict=True
+            ):
+                prompt, who = episode.prompt, responses.who
+                line = as_line(request, responses.kind, who, responses.sample(row), prompt)
+                lines.append(line | {"turns": [line_turn(turn, prompt) for turn in episode.turns]})
+            return lines
 
         for responses, lines in in_batches(request, sets, size, answer, before_each):
             responses.lines += lines
@@ -91,10 +96,9 @@ class TeamEvaluator:
         sets: list[ResponseSet] = []
         for samples in (config.samples, None) if config.greedy else (config.samples,):
             asked = agents if self.alone else {}
-            alone = {name: own(name, MEASURED, prompts, samples) for name in asked}
-            sets += alone.values()
+            sets += [own(name, MEASURED, prompts, samples) for name in asked]
             if config.team:
-                sets.append(ResponseSet(TEAM, MEASURED, prompts, samples, alone))
+                sets.append(ResponseSet(TEAM, MEASURED, prompts, samples))
         if request.final and probes:
             sets += [own(name, PROBE, probes, samples) for samples in (1, None) for name in agents]
         return sets
@@ -103,13 +107,6 @@ class TeamEvaluator:
         """One episode per row; the reward scores it unless it is a probe."""
         prompts = [responses.prompt(row) for row in rows]
         team = responses.who == TEAM
-
-        def said_alone(agent: str, role: str, episode: int) -> Turn | None:
-            """The pioneer sees what it saw then, so that its response would be the same."""
-            if not team or role != PIONEER:
-                return None
-            return repeated(responses.alone[agent].lines[rows[episode]], agent, role)
-
         roll_out = RollOut(
             self.actors if team else self.agents,
             self.sampling.max_response_tokens,
@@ -117,24 +114,8 @@ class TeamEvaluator:
             (seed, responses.kind),
             rows.start,
             self.reward,
-            said_alone,
         )
         episodes = roll_out(self.play if team else single_turn(responses.who), prompts)
         if responses.kind == MEASURED:
             self.reward.score(episodes)
         return episodes
-
-    def _line(
-        self, request: EvalRequest, responses: ResponseSet, row: int, episode: Episode
-    ) -> Line:
-        """An episode as samples.jsonl keeps it."""
-        prompt, sample = episode.prompt, responses.sample(row)
-        turns = [line_turn(turn, prompt) for turn in episode.turns]
-        return as_line(request, responses.kind, responses.who, sample, prompt) | {"turns": turns}
-
-
-def repeated(line: Line, agent: str, role: str) -> Turn:
-    """An agent's response alone, as a turn in another role."""
-    (turn,) = line["turns"]
-    context = turn["context"] or line["prompt"]
-    return Turn(agent, role, 0, context, turn["response"], [], TEXT_ONLY)

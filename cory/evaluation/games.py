@@ -1,18 +1,18 @@
 """Evaluates a policy in games about held-out words, in both roles, against several opponents."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from cory.config import ITSELF, OfflineConfig
+from cory.config import OfflineConfig
 from cory.episode import Metrics, Prompt
-from cory.evaluation.prompt_scores import PromptScores
 from cory.evaluation.responses import (
     MEASURED,
     PROBE,
     BeforeEach,
     EvalRequest,
+    PromptScores,
     as_line,
     in_batches,
 )
@@ -21,8 +21,8 @@ from cory.games.state import GameState
 from cory.games.transcript import IDS, FinishedGame
 from cory.models.policy import Policy
 from cory.rewards.game_outcome import GameOutcome
-from cory.rollout.opponents import Opponent, Opponents
-from cory.rollout.self_play import Player, play
+from cory.rollout.opponents import Opponents
+from cory.rollout.self_play import play
 from cory.runs.files import Line
 from cory.tasks.game import GameTask
 
@@ -67,63 +67,49 @@ class GameEvaluator:
         finally:
             self.opponents.dismiss()
         request.scores.prompts = [prompt.id for prompt in matches[0].prompts]
-        add_contributions(request.scores, matches, lines, self.task.game.roles)
-        return game_metrics(matches, lines, self.task.game.roles)
+        return game_metrics(matches, lines, self.task.game.roles, request.scores)
 
     def _matches(self, request: EvalRequest) -> list[Match]:
         """One match per opponent and role; in probes the policy plays itself."""
         config = request.config
         prompts = self.task.held_out(config.prompts, config.split)
-        matches: list[Match] = []
-
-        def add(opponent: str, kind: str, role: str | None, **changes: Any) -> None:
-            match = Match(
-                opponent,
-                kind,
-                role,
-                prompts,
-                config.samples,
-                self.config.test_greedy,
-                MEASURED,
-                len(matches),
-            )
-            matches.append(replace(match, **changes))
-
-        for opponent, kind in self.config.played_against.items():
-            for role in (None,) if kind == ITSELF else self.task.game.roles:
-                add(opponent, kind, role)
+        sides = [
+            (opponent, kind, role)
+            for opponent, kind in self.config.played_against.items()
+            for role in ((None,) if kind == "itself" else self.task.game.roles)
+        ]
+        samples, greedy = config.samples, self.config.test_greedy
+        matches = [
+            Match(*side, prompts, samples, greedy, MEASURED, number)
+            for number, side in enumerate(sides)
+        ]
         if request.final and config.probes:
             probes = [self.task.prompt_of(text) for text in config.probes]
             for greedy in (False, True):
-                changes = {"prompts": probes, "samples": 1, "greedy": greedy, "purpose": PROBE}
-                add(ITSELF, ITSELF, None, **changes)
+                number = len(matches)
+                matches.append(Match("itself", "itself", None, probes, 1, greedy, PROBE, number))
         return matches
 
     def _play(self, request: EvalRequest, match: Match, rows: range) -> list[Line]:
         """Some games of a match, as samples.jsonl keeps them."""
         sampling = None if match.greedy else self.config.sampling
-        own = self.opponents.named(ITSELF, ITSELF, sampling)
+        own = self.opponents.named("itself", "itself", sampling)
         other = self.opponents.named(match.opponent, match.kind, sampling)
         key = (request.seed, MATCH, match.number)
         prompts = [match.prompts[row % len(match.prompts)] for row in rows]
         starts = [GameState(p.text, self.task.max_turns) for p in prompts]
-        players = self._players(match, own, other)
+        players = {
+            role: (own if match.role in (None, role) else other).players[role]
+            for role in self.task.game.roles
+        }
         # ZeRO-3 gathers the policy's weights once for all utterances of these games
         self.opponents.seat(other)
         with self.policy.whole():
-            games = play(
-                self.task.game, starts, players, key, rows.start, {}, no_callback, no_callback
-            )
+            games = play(self.task.game, starts, players, key, rows.start, {}, _ignored, _ignored)
         return [
             self._line(request, match, row, prompt, played)
             for row, prompt, played in zip(rows, prompts, games, strict=True)
         ]
-
-    def _players(self, match: Match, own: Opponent, other: Opponent) -> dict[str, Player]:
-        return {
-            role: (own if match.role in (None, role) else other).players[role]
-            for role in self.task.game.roles
-        }
 
     def _line(
         self, request: EvalRequest, match: Match, row: int, prompt: Prompt, played: FinishedGame
@@ -133,8 +119,11 @@ class GameEvaluator:
         line = as_line(request, match.purpose, self.policy.name, sample, prompt)
         if match.purpose == PROBE:  # pages show a probe as one text
             turn = {"agent": self.policy.name, "role": "both", "context": None}
-            return line | {"turns": [turn | {"response": dialogue(played), "score": None}]}
+            texts = [f"{said.role}: {said.text}" for said in played.utterances]
+            dialogue = "\n".join([*texts, f"[{outcome.reason}]"])
+            return line | {"turns": [turn | {"response": dialogue, "score": None}]}
         ids = played.extra.get(IDS) or [None] * len(played.utterances)
+        who = {True: self.policy.name, False: match.opponent}
         return line | {
             "opponent": match.opponent,
             "role": match.role,
@@ -143,9 +132,7 @@ class GameEvaluator:
             "valid": outcome.valid,
             "turns": [
                 {
-                    "agent": self.policy.name
-                    if match.role in (None, said.role)
-                    else match.opponent,
+                    "agent": who[match.role in (None, said.role)],
                     "role": said.role,
                     "context": None,
                     "response": said.text,
@@ -157,88 +144,66 @@ class GameEvaluator:
         }
 
 
-def no_callback(*_: Any) -> None:
-    """A no-op progress callback."""
-
-
-def dialogue(played: FinishedGame) -> str:
-    """A game as text: a line for each utterance, and how it ended."""
-    lines = [f"{said.role}: {said.text}" for said in played.utterances]
-    return "\n".join([*lines, f"[{played.outcome.reason}]"])
+def _ignored(*_: Any) -> None:
+    """What a game tells while it is played."""
 
 
 def game_metrics(
-    matches: Sequence[Match], lines: Mapping[int, Sequence[Line]], roles: Sequence[str]
+    matches: Sequence[Match],
+    lines: Mapping[int, Sequence[Line]],
+    roles: Sequence[str],
+    scores: PromptScores,
 ) -> Metrics:
-    """Win rates and statistics of the games against each opponent."""
+    """Win rates and statistics of the games against each opponent.
+
+    What each word contributes to the win rates against others, among itself to games solved, goes
+    to `scores`. A number that an opponent's games do not give, as without a valid game, is left out
+    """
     metrics: Metrics = {}
     measured = [match for match in matches if match.purpose == MEASURED]
     for opponent in dict.fromkeys(match.opponent for match in measured):
-        by_role = {m.role: lines[m.number] for m in measured if m.opponent == opponent}
-        games = [line for own in by_role.values() for line in own]
-        sides = {role: by_role[role if role in by_role else None] for role in roles}
-        words = next(len(m.prompts) for m in measured if m.opponent == opponent)
-        by_words = []
-        for role, own in sides.items():
-            won = win_scores(own, role)
+        own = {match.role: match for match in measured if match.opponent == opponent}
+        by_role = {role: lines[match.number] for role, match in own.items()}
+        games = [line for played in by_role.values() for line in played]
+        itself, (first, *_) = None in own, own.values()
+        words, tries = len(first.prompts), first.samples
+        rates = []
+        for role in roles:
+            played = by_role[None if itself else role]
+            won = win_scores(played, role)
             if not won:
                 continue
-            by_words.append(win_contributions(own, role, words))
-            metrics |= mean_with_error(f"win_rate_{role}", opponent, by_words[-1])
-            wins = sum(score == 1 for score in won) / len(won)
-            metrics[f"eval/wins_{role}/{opponent}"] = wins
-        if len(by_words) == len(sides):
-            both = mean_with_error("win_rate", opponent, over_roles(by_words))
-            # in games against itself what one role wins the other loses: nothing is left to chance
-            if None in by_role:
+            rates.append(win_contributions(played, role, words))
+            metrics |= mean_with_error(f"win_rate_{role}", opponent, rates[-1])
+            metrics[f"eval/wins_{role}/{opponent}"] = mean(score == 1 for score in won)
+            if not itself:
+                scores.add(f"eval/win_rate_{role}/{opponent}", rates[-1], tries)
+        if len(rates) == len(roles):
+            means = [mean(of_word) for of_word in zip(*rates, strict=True)]
+            both = mean_with_error("win_rate", opponent, means)
+            if itself:  # what one role wins the other loses: nothing is left to chance
                 both.pop(f"eval/win_rate_se/{opponent}", None)
+            else:
+                scores.add(f"eval/win_rate/{opponent}", means, tries * len(roles))
             metrics |= both
         valid = [line for line in games if line["valid"]]
         metrics[f"eval/invalid/{opponent}"] = 1 - len(valid) / len(games)
         if valid:
-            ties = sum(not line["winners"] for line in valid)
-            metrics[f"eval/ties/{opponent}"] = ties / len(valid)
-            solved = sum(len(line["winners"]) > 1 for line in valid)
-            metrics[f"eval/solved/{opponent}"] = solved / len(valid)
+            metrics[f"eval/ties/{opponent}"] = mean(not line["winners"] for line in valid)
+            solved = mean(len(line["winners"]) > 1 for line in valid)
+            metrics[f"eval/solved/{opponent}"] = solved
+        if valid and itself:
+            solves = by_word([float(len(line["winners"]) > 1) for line in games], words)
+            counts = by_word([float(line["valid"]) for line in games], words)
+            scores.add(f"eval/solved/{opponent}", contributions(solves, counts), tries)
         turns = [(len(line["turns"]) + 1) // 2 for line in games]
         metrics |= mean_with_error("game_turns", opponent, turns)
-        spoken = [own for line in games if (own := own_turns(line))]
-        tokens = [mean(turn["tokens"] for turn in own) for own in spoken]
+        spoken = [own_turns for line in games if (own_turns := turns_of_policy(line))]
+        tokens = [mean(turn["tokens"] for turn in said) for said in spoken]
         metrics |= mean_with_error("utterance_tokens", opponent, tokens)
-        empty = [mean(not turn["response"] for turn in own) for own in spoken]
+        empty = [mean(not turn["response"] for turn in said) for said in spoken]
         metrics |= mean_with_error("empty_share", opponent, empty)
     return metrics
-
-
-def add_contributions(
-    scores: PromptScores,
-    matches: Sequence[Match],
-    lines: Mapping[int, Sequence[Line]],
-    roles: Sequence[str],
-) -> None:
-    """What each word contributes to the win rates against others; among itself, to games solved.
-
-    A number that some opponent's games do not give, as without a valid game, is left out.
-    """
-    measured = [match for match in matches if match.purpose == MEASURED]
-    for opponent in dict.fromkeys(match.opponent for match in measured):
-        own = {m.role: lines[m.number] for m in measured if m.opponent == opponent}
-        match = next(match for match in measured if match.opponent == opponent)
-        words, tries = len(match.prompts), match.samples
-        if None in own:  # both sides are its own: one wins what the other loses
-            solved = [float(len(line["winners"]) > 1) for line in own[None]]
-            valid = [float(line["valid"]) for line in own[None]]
-            if any(valid):
-                found = contributions(by_word(solved, words), by_word(valid, words))
-                scores.add(f"eval/solved/{opponent}", found, tries)
-            continue
-        rates = []
-        for role in roles:
-            if win_scores(own[role], role):
-                rates.append(win_contributions(own[role], role, words))
-                scores.add(f"eval/win_rate_{role}/{opponent}", rates[-1], tries)
-        if len(rates) == len(roles):
-            scores.add(f"eval/win_rate/{opponent}", over_roles(rates), tries * len(roles))
 
 
 def win_contributions(lines: Sequence[Line], role: str, words: int) -> list[float]:
@@ -253,17 +218,12 @@ def win_contributions(lines: Sequence[Line], role: str, words: int) -> list[floa
     return contributions(sums, by_word([len(score) for score in won], words))
 
 
-def over_roles(by_words: Sequence[Sequence[float]]) -> list[float]:
-    """What each word contributes to the mean over roles."""
-    return [mean(of_word) for of_word in zip(*by_words, strict=True)]
-
-
 def by_word(games: Sequence[float], words: int) -> list[float]:
     """The sum over each word's games; every word once, then every word again."""
     return [sum(games[start::words]) for start in range(words)]
 
 
-def own_turns(line: Line) -> list[dict[str, Any]]:
+def turns_of_policy(line: Line) -> list[dict[str, Any]]:
     """The policy's own turns in a game."""
     return [turn for turn in line["turns"] if turn["agent"] == line["who"]]
 

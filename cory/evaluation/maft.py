@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cory.config import MaftConfig
 from cory.episode import Metrics, Prompt
 from cory.evaluation.debates import DebateMetrics, answers_by_round, gold_answers, tie_breaker
 from cory.evaluation.diversity import DebateRecord, Diversity
-from cory.evaluation.prompt_scores import by_prompt
-from cory.evaluation.responses import EvalRequest, ResponseSet
-from cory.functional.statistics import binomial_se
+from cory.evaluation.responses import EvalRequest, ResponseSet, by_prompt
+from cory.functional.statistics import binomial_se, mean
 from cory.functional.votes import VoteRule
 from cory.models.policy import Actor, Policy, asked_of
 from cory.tasks import Task
@@ -38,13 +36,10 @@ class MaftMetrics:
             who = f"turn_{number + 1}"
             metrics[f"eval/vote_se/{who}"] = binomial_se(metrics[f"eval/vote/{who}"], len(golds))
             first = [given[number][0] == gold for given, gold in zip(answers, golds, strict=True)]
-            single = sum(first) / len(first)
-            metrics[f"eval/single/{who}"] = single
+            metrics[f"eval/single/{who}"] = single = mean(first)
             metrics[f"eval/single_se/{who}"] = binomial_se(single, len(first))
-            prompts = len(responses.prompts)
-            request.scores.add(
-                f"eval/single/{who}", by_prompt(first, prompts), responses.samples or 1
-            )
+            shares = by_prompt(first, len(responses.prompts))
+            request.scores.add(f"eval/single/{who}", shares, responses.samples or 1)
         if request.untrained:
             return metrics
         base = self._base_responses(responses.prompts, request)
@@ -56,7 +51,10 @@ class MaftMetrics:
                     vote.elected(said, tie_breaker(request, row, number))
                     for number, said in enumerate(given)
                 ],
-                responses=by_round([turn["response"] or "" for turn in turns], agents),
+                responses=[
+                    [turn["response"] or "" for turn in turns[start : start + agents]]
+                    for start in range(0, len(turns), agents)
+                ],
                 contexts=[
                     turn["context"] or responses.prompt(row).text for turn in turns[-agents:]
                 ],
@@ -64,7 +62,8 @@ class MaftMetrics:
             )
             for row, (given, turns) in enumerate(zip(answers, rows, strict=True))
         ]
-        kinds = [kind_of(config, number) for number in rounds]
+        # generation, critic or single
+        kinds = [config.policy(number, 0).partition("_")[0] for number in rounds]
         # a model behind an endpoint is no policy, and is asked for no likelihood
         last = [config.policy(rounds[-1], agent) for agent in range(agents)]
         policies = [self.policies[name] for name in last if name in self.policies]
@@ -79,13 +78,3 @@ class MaftMetrics:
         limit = sampling.max_response_tokens
         asked = asked_of("base", contexts, limit, (request.seed, "base"))
         return [[turn.response] for turn in self.base.turns(asked, limit, sampling) if turn]
-
-
-def kind_of(config: MaftConfig, number: int) -> str:
-    """The kind of policy that speaks in round `number`, from 0: generation, critic or single."""
-    return config.policy(number, 0).partition("_")[0]
-
-
-def by_round(turns: Sequence[Any], agents: int) -> list[list[Any]]:
-    """A debate's turns in their order, as [round][agent]."""
-    return [list(turns[start : start + agents]) for start in range(0, len(turns), agents)]

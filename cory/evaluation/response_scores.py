@@ -5,8 +5,7 @@ from typing import Any
 import torch
 
 from cory.episode import Metrics
-from cory.evaluation.prompt_scores import by_prompt
-from cory.evaluation.responses import TEAM, EvalRequest, ResponseSet
+from cory.evaluation.responses import TEAM, EvalRequest, ResponseSet, by_prompt
 from cory.functional.statistics import any_of_first, interval, mean, pass_at_k
 from cory.tasks import Task
 

@@ -1,24 +1,71 @@
-"""What an evaluation asks and collects, and how a response stands in samples.jsonl."""
+"""What an evaluation asks and collects: responses, and what every held-out prompt contributes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from cory.config import EvaluationConfig
-from cory.episode import Prompt, Turn, reward_columns
-from cory.evaluation.prompt_scores import PromptScores
+from cory.episode import Metrics, Prompt, Turn, reward_columns
+from cory.functional.statistics import mean
 from cory.runs.files import Line
 
 TEAM = "team"
 # kinds of line in samples.jsonl; runs/recorder.py and runtime/loop.py write the others
 MEASURED = "evaluation"
 PROBE = "probe"
+BEFORE = "before"  # group of the metrics of untrained agents, in place of `eval`
 BEFORE_ANY = -1  # iteration of the evaluation before the training; the first one is 0
 # before_each(rows done, rows in all): called before each batch of rows
 BeforeEach = Callable[[int, int], None]
 G = TypeVar("G", bound=Sized)
+
+
+@dataclass
+class PromptScores:
+    """Filled by an evaluation, in the order of its prompts."""
+
+    prompts: list[str] = field(default_factory=list)  # their ids
+    # metric -> one value per prompt; their mean is the metric, and their spread says how sure it is
+    values: dict[str, list[float]] = field(default_factory=dict)
+    # metrics whose values are shares of what is right or won -> tries that each value is from
+    shares: dict[str, int] = field(default_factory=dict)
+
+    def add(self, metric: str, values: Sequence[float], tries: int | None) -> None:
+        """Keep a metric's values; ValueError where they are not one per prompt.
+
+        tries: they are shares, of so many right or wrong tries each; None: they are not
+        """
+        if len(values) != len(self.prompts):
+            raise ValueError(f"{metric}: {len(values)} values for {len(self.prompts)} prompts")
+        self.values[metric] = list(values)
+        if tries is not None:
+            self.shares[metric] = tries
+
+    def metrics(self) -> Metrics:
+        """The means, named `before/...` in place of `eval/...`."""
+        return {
+            f"{BEFORE}/{metric.removeprefix('eval/')}": mean(values)
+            for metric, values in self.values.items()
+        }
+
+    def as_line(self, iteration: int) -> Line:
+        """A line of prompt_scores.jsonl."""
+        return {
+            "iteration": iteration,
+            "prompts": self.prompts,
+            "shares": self.shares,
+            "values": self.values,
+        }
+
+
+def by_prompt(rows: Sequence[float], prompts: int) -> list[float]:
+    """The mean of every prompt's rows.
+
+    rows: every prompt once, then every prompt again
+    """
+    return [mean(rows[start::prompts]) for start in range(prompts)]
 
 
 @dataclass(frozen=True)
@@ -47,7 +94,6 @@ class ResponseSet:
     kind: str  # MEASURED | PROBE
     prompts: list[Prompt]
     samples: int | None  # responses per prompt; None: one, greedily
-    alone: Mapping[str, ResponseSet] = field(default_factory=dict)  # TEAM: each agent's own
     lines: list[Line] = field(default_factory=list)  # one per row
 
     def __len__(self) -> int:

@@ -4,7 +4,7 @@ Their weights are in memory only while they are used: agents and their optimiser
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -24,10 +24,11 @@ KEY = "algorithm.diversity"
 class FrozenModel:
     """The tokenizer and settings of an encoder or scorer; weights are loaded when used."""
 
-    def __init__(self, path: str, key: str, config: DiversityConfig, device: torch.device) -> None:
-        """key: names the setting in refusals."""
+    setting: ClassVar[str]  # that names it
+
+    def __init__(self, path: str, config: DiversityConfig, device: torch.device) -> None:
         self.path = path
-        self.key = key
+        self.key = key = f"{KEY}.{self.setting}"
         self.config = config
         self.device = device
         self.dtype = DTYPES[config.precision]
@@ -45,8 +46,7 @@ class Encoder(FrozenModel):
     nothing of the text.
     """
 
-    def __init__(self, path: str, config: DiversityConfig, device: torch.device) -> None:
-        super().__init__(path, f"{KEY}.encoder", config, device)
+    setting = "encoder"
 
     @torch.no_grad()
     def embeddings(self, texts: Sequence[str]) -> Tensor:
@@ -76,11 +76,13 @@ class Scorer(FrozenModel):
     after each token of the response. So equal responses have equal distributions.
     """
 
+    setting = "scorer"
+
     def __init__(
         self, path: str, config: DiversityConfig, device: torch.device, questions: Sequence[str]
     ) -> None:
         """questions: of an evaluation; ConfigError where one leaves no room for a response"""
-        super().__init__(path, f"{KEY}.scorer", config, device)
+        super().__init__(path, config, device)
         most = max(len(self._question(question)) for question in questions)
         require(
             most < self.longest,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from cory import distributed
 from cory.config import SamplingConfig
 from cory.episode import Metrics, Prompt
-from cory.evaluation.prompt_scores import PromptScores
 from cory.evaluation.responses import (
     MEASURED,
     BeforeEach,
     EvalRequest,
+    PromptScores,
     as_line,
     in_batches,
     line_turn,
@@ -46,10 +46,10 @@ class VerifierEvaluator:
 
         batches = in_batches(request, [range(count)], size, answer, before_each)
         lines = [line for _, batch in batches for line in batch]
-        questions = by_question(lines, len(prompts))
+        given = [(turn["score"], turn["right"]) for line in lines for turn in line["turns"]]
         request.scores.prompts = [prompt.id for prompt in prompts]
-        add_contributions(request.scores, questions)
-        return verdict_metrics(questions)
+        questions = [given[number :: len(prompts)] for number in range(len(prompts))]
+        return verdict_metrics(questions, request.scores)
 
     def _lines(self, request: EvalRequest, prompts: Sequence[Prompt], rows: range) -> list[Line]:
         """Answers and verdicts of some rows, as samples.jsonl keeps them."""
@@ -87,16 +87,13 @@ class VerifierEvaluator:
             )
 
 
-def by_question(lines: Sequence[Line], questions: int) -> list[list[Verdict]]:
-    """The verdicts on each question's answers, in their order."""
-    given = [(turn["score"], turn["right"]) for line in lines for turn in line["turns"]]
-    return [given[number::questions] for number in range(questions)]
-
-
-def verdict_metrics(questions: Sequence[Sequence[Verdict]]) -> Metrics:
+def verdict_metrics(questions: Sequence[Sequence[Verdict]], scores: PromptScores) -> Metrics:
     """Accuracy and AUC over all answers, over balanced ones, and AUC within each question.
 
-    A metric is left out where there is no right or no wrong answer.
+    What each question contributes to the accuracy and to the AUC goes to `scores`. A metric is left
+    out where there is no right or no wrong answer.
+
+    questions: the verdicts on each question's answers, in their order
     """
     metrics: Metrics = {}
     pools = {
@@ -105,36 +102,32 @@ def verdict_metrics(questions: Sequence[Sequence[Verdict]]) -> Metrics:
     }
     for pool, given in pools.items():
         if given:
-            hits = sum((score > 0.5) == right for score, right in given)
-            metrics[f"eval/verifier_accuracy/{pool}"] = hits / len(given)
-        area = area_of(given)
-        if area is not None:
-            metrics[f"eval/verifier_auc/{pool}"] = area
-    within = [area for given in questions if (area := area_of(given)) is not None]
+            metrics[f"eval/verifier_accuracy/{pool}"] = accuracy(given)
+        if all(sides := by_label(given)):
+            metrics[f"eval/verifier_auc/{pool}"] = auc(*sides)
+    groups = [by_label(given) for given in questions]
+    within = [auc(*sides) for sides in groups if all(sides)]
     if within:
-        metrics["eval/verifier_auc/within"] = sum(within) / len(within)
+        metrics["eval/verifier_auc/within"] = mean(within)
+    hits = [accuracy(given) for given in questions]
+    scores.add("eval/verifier_accuracy/natural", hits, len(questions[0]))
+    if "eval/verifier_auc/natural" in metrics:
+        scores.add("eval/verifier_auc/natural", auc_contributions(groups), None)
     return metrics
 
 
-def add_contributions(scores: PromptScores, questions: Sequence[Sequence[Verdict]]) -> None:
-    """What each question contributes to the accuracy, and to the AUC where there is one."""
-    hits = [mean((score > 0.5) == right for score, right in given) for given in questions]
-    scores.add("eval/verifier_accuracy/natural", hits, len(questions[0]))
-    groups = [
-        ([score for score, right in given if right], [score for score, right in given if not right])
-        for given in questions
-    ]
-    if any(right for right, _ in groups) and any(wrong for _, wrong in groups):
-        scores.add("eval/verifier_auc/natural", auc_contributions(groups), None)
+def accuracy(given: Sequence[Verdict]) -> float:
+    """The share of answers that are judged as they are."""
+    return mean((score > 0.5) == right for score, right in given)
+
+
+def by_label(given: Sequence[Verdict]) -> tuple[list[float], list[float]]:
+    """The scores of right answers, and of wrong ones."""
+    right = [score for score, is_right in given if is_right]
+    return right, [score for score, is_right in given if not is_right]
 
 
 def balanced(given: Sequence[Verdict]) -> list[Verdict]:
     """As many verdicts on right as on wrong answers, the first of each."""
-    right, wrong = ([v for v in given if v[1] == label] for label in (True, False))
-    return [verdict for pair in zip(right, wrong, strict=False) for verdict in pair]
-
-
-def area_of(given: Sequence[Verdict]) -> float | None:
-    """The AUC; None where one of the labels is missing."""
-    right, wrong = ([score for score, is_right in given if is_right == x] for x in (True, False))
-    return auc(right, wrong) if right and wrong else None
+    pairs = zip(*by_label(given), strict=False)
+    return [verdict for right, wrong in pairs for verdict in ((right, True), (wrong, False))]

@@ -129,7 +129,7 @@ class Engine:
         self.partitioned = self.stage == 3
         self._is_whole = False  # inside `whole`
         self.keeps_gradients = self.stage == 0
-        self.keeps_moments = not settings.new_each_training()  # in checkpoints
+        self.keeps_moments = not settings.new_each_training  # in checkpoints
         # of the weights, between two trainings
         self.kept_precision = torch.float32 if settings.trains_on() else DTYPES[precision]
         model.activate()

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from cory.config import ADAMW_8BIT, OptimiserConfig
+from cory.config import OptimiserConfig
 from cory.models.value_head import is_of_head
 
 # of bitsandbytes: which number each code of an 8-bit moment stands for; the same in every state
@@ -36,7 +36,7 @@ def new_optimiser(groups: Sequence[Sequence[Parameter]], settings: OptimiserConf
     """
     weights = [{"params": list(group)} for group in groups]
     rate, decay = settings.learning_rate, settings.weight_decay
-    if settings.optimizer == ADAMW_8BIT:
+    if settings.optimizer == "adamw_8bit":
         from bitsandbytes.optim import AdamW8bit  # noqa: PLC0415  three seconds, and seldom needed
 
         return AdamW8bit(weights, lr=rate, weight_decay=decay)

@@ -4,15 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cory.config import (
-    ENDPOINT,
-    ITSELF,
-    RANDOM,
-    SCRIPTED,
-    START,
-    OfflineConfig,
-    SamplingConfig,
-)
+from cory.config import OfflineConfig, SamplingConfig
 from cory.endpoint import Ask, Endpoint
 from cory.games.prompts import GamePrompts
 from cory.models.policy import Actor, Policy
@@ -78,14 +70,14 @@ class Opponents:
         kind: itself | start | scripted | random | endpoint, or the folder of a run
         sampling: of models; None plays greedily
         """
-        if kind == ITSELF:
+        if kind == "itself":
             return self._model(self.policy, sampling)
-        if kind == START:
-            return self._model(self.policy.reference(START), sampling)
-        if kind in (SCRIPTED, RANDOM):
+        if kind == "start":
+            return self._model(self.policy.reference("start"), sampling)
+        if kind in ("scripted", "random"):
             scripts = self.task.players()[kind]
             return Opponent({role: ScriptedPlayer(script) for role, script in scripts.items()})
-        if kind == ENDPOINT:
+        if kind == "endpoint":
             player = EndpointPlayer(self._endpoint(), self.task.wording)
             return Opponent(dict.fromkeys(self.task.game.roles, player))
         return self._model(self.others[name], sampling)

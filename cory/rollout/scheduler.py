@@ -66,7 +66,6 @@ class Speaker:
 
     name: str
     cast: "Cast"
-    spoken: Counter[str] = field(default_factory=Counter)  # how often, by role
 
     async def say(self, context: Context, role: str, round: int = 0, aside: bool = False) -> Turn:
         """The agent's turn about a context, which becomes part of the episode unless `aside`.
@@ -74,8 +73,8 @@ class Speaker:
         Raises TooLong where the context does not fit, as far as only the model's server knows.
         """
         cast, turn = self.cast, asyncio.get_running_loop().create_future()
-        asked = Asked(context, role, round, cast.prompt.id, cast.episode, self.spoken[role])
-        self.spoken[role] += 1
+        asked = Asked(context, role, round, cast.prompt.id, cast.episode, cast.spoken[role])
+        cast.spoken[role] += 1
         cast.waiting.utterances.append(Utterance(self.name, asked, turn))
         said: Turn = await turn
         if not aside:
@@ -96,6 +95,7 @@ class Cast(defaultdict[str, Speaker]):
         super().__init__()
         self.episode, self.prompt, self.waiting = episode, prompt, waiting
         self.turns: list[Turn] = []
+        self.spoken: Counter[str] = Counter()  # how often, by role
 
     def __missing__(self, name: str) -> Speaker:
         self[name] = speaker = Speaker(name, self)
@@ -121,11 +121,6 @@ def single_turn(agent: str) -> Play:
     return play
 
 
-def nobody(agent: str, role: str, episode: int) -> Turn | None:
-    """What agents have said already: nothing."""
-    return None
-
-
 @dataclass
 class RollOut:
     """Makes episodes of plays; every process calls it."""
@@ -136,8 +131,6 @@ class RollOut:
     key: Key  # of all random numbers; no other roll-out has it
     first: int = 0  # number of the first episode among all that have this key
     reward: Reward | None = None  # where agents are shown scores
-    # (agent, role, episode) -> what it has said there already; None: it is to be asked
-    known: Callable[[str, str, int], Turn | None] = nobody
 
     def __call__(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         """An episode per prompt, all side by side; the first exception of a play ends them all."""
@@ -185,18 +178,12 @@ class RollOut:
         """Let every agent say what it is asked: a call for each."""
         ordered = sorted(utterances, key=lambda one: one.asked.episode)
         utterances.clear()
-        left: dict[str, list[Utterance]] = {}
+        batch: Batch = {}
         for one in ordered:
-            said = self.known(one.agent, one.asked.role, one.asked.episode)
-            if said is None:
-                left.setdefault(one.agent, []).append(one)
-            else:
-                one.turn.set_result(said)
-        batch = {agent: [one.asked for one in asked] for agent, asked in left.items()}
+            batch.setdefault(one.agent, []).append(one.asked)
         distributed.from_first(("speak", batch))
-        turns = self._speak(batch)
-        said_by = {agent: iter(turns[agent]) for agent in left}
-        for one in (one for one in ordered if not one.turn.done()):
+        said_by = {agent: iter(turns) for agent, turns in self._speak(batch).items()}
+        for one in ordered:
             turn = next(said_by[one.agent])
             if turn is None:
                 one.turn.set_exception(
@@ -210,9 +197,9 @@ class RollOut:
 
     def _speak(self, batch: Batch) -> dict[str, Sequence[Turn | None]]:
         """The turns of a batch by agent; None: its context is too long."""
-        for agent, asked in batch.items():
+        for asked in batch.values():
             for one in asked if self.sampling is not None else ():
-                place = (self.first + one.episode, agent, one.role, one.turn)
+                place = (self.first + one.episode, one.role, one.turn)
                 one.uniforms = uniforms((*self.key, *place), self.limit)
         return {
             agent: self.actors[agent].turns(asked, self.limit, self.sampling)

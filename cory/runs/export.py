@@ -16,7 +16,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from cory import distributed
-from cory.config import GAE, Config, ConfigError, ModelConfig, require
+from cory.config import Config, ConfigError, ModelConfig, require
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.loading import load_language_model
 from cory.models.places import resolve
@@ -304,4 +304,4 @@ def trained_without_values(run_dir: Path) -> bool:
     """Whether a finished run's agents had no value head, by its settings."""
     algorithm = read_settings(run_dir).algorithm
     # a verifier estimates no advantages, and has a head
-    return bool(algorithm.get("advantages") != GAE and algorithm.name != "verifier")
+    return bool(algorithm.get("advantages") != "gae" and algorithm.name != "verifier")

@@ -14,8 +14,7 @@ from cory import distributed
 from cory.algorithms import Algorithm
 from cory.config import Config, nearest, require
 from cory.episode import Metrics
-from cory.evaluation.prompt_scores import BEFORE
-from cory.evaluation.responses import BEFORE_ANY, BeforeEach, EvalRequest
+from cory.evaluation.responses import BEFORE, BEFORE_ANY, BeforeEach, EvalRequest
 from cory.rewards import RunReward
 from cory.runs.checkpoint import BestAgents, Checkpoints
 from cory.runs.recorder import Recorder

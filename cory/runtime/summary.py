@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cory.evaluation.prompt_scores import compared
 from cory.functional.intervals import mean_interval, paired_interval, pairs_needed
 from cory.report.numbers import INTERVAL, aligned, interval_text
 from cory.report.runs import AGENT, EVALUATION, LAST, end_values, judged_by, read_metrics, title
@@ -72,7 +71,7 @@ def _over_prompts(scores: Sequence[Mapping[str, Any]], metric: str) -> dict[str,
     after, needed = last["values"][metric], None
     if first["iteration"] >= 0:
         interval = mean_interval(after)
-    elif metric in first["values"] and compared(first, last):
+    elif metric in first["values"] and first["prompts"] == last["prompts"]:
         before = first["values"][metric]
         interval = paired_interval(before, after, last["shares"].get(metric))
         needed = pairs_needed(np.subtract(after, before), 20 * len(after))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from cory.config import GAE, PPOConfig
+from cory.config import PPOConfig
 from cory.episode import Batch
 from cory.functional.advantages import (
     batch_normalised,
@@ -36,7 +36,7 @@ Estimator = Callable[[Batch, Tensor, float], Estimate]  # turns, groups (B,), kl
 
 def estimator_of(config: PPOConfig) -> Estimator:
     """The estimator that `algorithm.advantages` names."""
-    if config.advantages == GAE:
+    if config.advantages == "gae":
         return partial(with_values, config=config)
     if config.advantages == "batch":
         return partial(over_batch, config=config)

@@ -13,6 +13,7 @@ from cory import distributed
 from cory.algorithms.verifier import AnswerCollector, QuestionAnswers
 from cory.config import Config, VerifierRewardConfig
 from cory.episode import Episode, Prompt, Turn
+from cory.evaluation.responses import PromptScores
 from cory.evaluation.verifier import verdict_metrics
 from cory.models.attention import BY_ROWS
 from cory.models.value_head import is_of_head
@@ -313,9 +314,9 @@ def test_a_folder_that_is_no_verifier_is_refused(
 
 def test_verdicts_by_hand() -> None:
     """Two questions: one with right and wrong answers, one with wrong ones only."""
-    found = verdict_metrics(
-        [[(0.9, True), (0.2, True), (0.4, False), (0.6, False), (0.1, False)], [(0.7, False)]]
-    )
+    given = [(0.9, True), (0.2, True), (0.4, False), (0.6, False), (0.1, False)]
+    found = verdict_metrics([given, [(0.7, False)]], scores := PromptScores(["a", "b"]))
+    assert scores.values["eval/verifier_accuracy/natural"] == [3 / 5, 0]
     # natural: 0.9 right, 0.2 right (missed), 0.4 and 0.1 wrong, 0.6 and 0.7 wrong (missed)
     assert found["eval/verifier_accuracy/natural"] == pytest.approx(3 / 6)
     # pairs: 0.9 above all four; 0.2 above 0.1 alone
@@ -325,6 +326,5 @@ def test_verdicts_by_hand() -> None:
     assert found["eval/verifier_auc/balanced"] == pytest.approx(2 / 4)
     assert found["eval/verifier_auc/within"] == pytest.approx(4 / 6)
     # without right answers there is no AUC
-    assert verdict_metrics([[(0.2, False)], [(0.6, False)]]) == {
-        "eval/verifier_accuracy/natural": 0.5
-    }
+    found = verdict_metrics([[(0.2, False)], [(0.6, False)]], PromptScores(["a", "b"]))
+    assert found == {"eval/verifier_accuracy/natural": 0.5}

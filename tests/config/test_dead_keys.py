@@ -43,7 +43,7 @@ THROUGH = {
     "value_learning_rate": "value_rate_factor",
     "architecture": "described",
     "chats_only": "of_maft",
-    "fidelity": "conflicts",
+    "fidelity": "",  # by its name, in the table NEEDS of rules
     "parallel_runs": "conflicts",
 }
 # settings whose only effect is what is refused; of `parallel_runs` sweeps read the composed value

@@ -269,7 +269,7 @@ def test_a_key_goes_to_other_machines_only_encrypted() -> None:
         CONFIG.replace(**open_to_all, plain_http=True)
         CONFIG.replace(**open_to_all, key_variable=None)
         CONFIG.replace(base_url=f"https://{host}/v1")
-    for host in ("localhost", "127.8.0.1", "[::1]", "LOCALHOST"):
+    for host in ("localhost", "127.0.0.1", "[::1]", "LOCALHOST"):
         CONFIG.replace(base_url=f"http://{host}:8000/v1")
 
 

@@ -12,8 +12,7 @@ import torch
 from cory.config import EvaluationConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.evaluation.debates import DebateMetrics, roll_out_metrics
-from cory.evaluation.prompt_scores import PromptScores
-from cory.evaluation.responses import MEASURED, TEAM, EvalRequest, ResponseSet
+from cory.evaluation.responses import MEASURED, TEAM, EvalRequest, PromptScores, ResponseSet
 from cory.functional.votes import VoteRule
 
 REQUEST = EvalRequest(

@@ -69,7 +69,7 @@ def model_of(config: Config) -> ActorCriticModel:
 
 
 def engine_of(config: Config, model: ActorCriticModel, siblings: list[Engine]) -> Engine:
-    plan = batch_plan(4, 4, 4, 4, 1)
+    plan = batch_plan(4, 4, 4, 1)
     precision = config.model.precision
     return Engine(model, config.algorithm, config.hardware, plan, precision, siblings)
 
@@ -132,7 +132,7 @@ def first_step(config: Config, precision: str) -> Tensor:
     """What the first step adds to all weights, one after another."""
     model = model_of(config)
     cast_weights(model, DTYPES[precision])
-    plan = batch_plan(4, 4, 4, 4, 1)
+    plan = batch_plan(4, 4, 4, 1)
     engine = Engine(model, config.algorithm, config.hardware, plan, precision, [])
     before = [p.detach().float().clone() for p in engine.trainable.values()]
     descend(engine, steps=1)

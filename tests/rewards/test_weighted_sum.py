@@ -153,7 +153,7 @@ TONE = "+reward@reward.parts.tone=classifier reward.parts.tone.path=x"
         ("+reward@reward.parts.all=sum", "reward.parts.all.name=sum: must be one of cla"),
         ("+reward@reward.parts.own=python reward.parts.own.function=score",
          "reward.parts.own.function=score: must be <file>.py:<function>"),
-        (f"{TONE} +reward.weights.tone=high", "reward.weights.tone=high: must be a number"),
+        (f"{TONE} +reward.weights.tone=high", "reward.weights.tone=high: must be a valid number"),
         (f"{TONE} +reward.weights.ton=1",
          "reward.weights: must be of parts: ton is none; there are tone"),
         (f"{TONE} reward.parts.tone.precision=fp16",

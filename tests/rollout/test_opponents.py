@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from cory.config import Config
-from cory.config.offline import START
 from cory.episode import Asked
 from cory.models.visitor import Visitor
 from cory.runs.export import export
@@ -115,4 +114,4 @@ def test_the_reference_is_kept_where_it_plays(
     assert ("eval/win_rate/start" in found) == kept
     if not kept:
         with pytest.raises(ValueError, match="reference was not kept"):
-            trainer.policy.reference(START).turns([Asked("x", "attacker")], 1, None)
+            trainer.policy.reference("start").turns([Asked("x", "attacker")], 1, None)
