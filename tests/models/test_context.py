@@ -16,9 +16,9 @@ from cory.functional.masking import pad_turns
 from cory.memory import Shape
 from cory.models.context import context_length, described_length, require_context_length
 from cory.models.policy import Policy
-from cory.models.sampling.generation import draw_uniforms
 from cory.models.team import Team
 from cory.runtime.build import build_parts
+from cory.seeding import uniforms
 from tests.support.composing import parsed
 from tests.support.llama import BOS, EOS, llama_tokenizer
 
@@ -68,7 +68,7 @@ def sampled_and_fresh(team: Team, prompts: list[str], limit: int) -> list[tuple[
         prompts,
         limit,
         config.algorithm.sampling,
-        draw_uniforms(len(prompts), limit, torch.Generator().manual_seed(1)),
+        torch.stack([uniforms((1, row), limit) for row in range(len(prompts))]),
     )
     assert max(len(response.ids) for _, response in said) == limit
     contexts, responses = [ids for ids, _ in said], [response.ids for _, response in said]

@@ -22,7 +22,7 @@ from cory.models.precision import (
     set_products,
     store_as_products,
 )
-from cory.models.sampling.generation import draw_uniforms, generate
+from cory.models.sampling.generation import generate
 from cory.models.team import Team
 from cory.runtime import build as build_module
 from cory.trainers.sanity_checks import tolerance_of
@@ -84,7 +84,7 @@ def test_a_copy_computes_as_its_original_and_the_weights_own_precision_changes_n
 
 
 def said(lm: PreTrainedModel) -> list[list[float]]:
-    uniforms = draw_uniforms(2, 8, torch.Generator().manual_seed(0))
+    uniforms = torch.rand(2, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     sampling = SamplingConfig(
         temperature=1.0,
         top_k=0,

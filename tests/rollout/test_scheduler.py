@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from cory.episode import Asked, Prompt, Turn
-from cory.rollout.scheduler import Cast, Play
+from cory.rollout.scheduler import Cast, Play, RollOut
+from tests.support.composing import parsed
 from tests.support.speaking import Script
 
 NUMBERS = [Prompt(str(n), str(n)) for n in (50, 3, 99, 25)]
@@ -115,3 +118,38 @@ def test_in_a_notebook_a_loop_runs_already() -> None:
         return len(Script(said).play(guess, NUMBERS))
 
     assert asyncio.run(cell()) == 4 and Script(said).play(guess, []) == []
+
+
+def numbers_of(
+    play: Play, prompts: Sequence[Prompt], first: int = 0, loud: str = ""
+) -> dict[tuple[str, str, int], float]:
+    """Prompt, role and turn -> the first random number; the agent `loud` says something else."""
+    drawn: dict[tuple[str, str, int], float] = {}
+
+    def say(agent: str, asked: Asked) -> str:
+        assert asked.uniforms is not None
+        drawn[asked.prompt, asked.role, asked.turn] = float(asked.uniforms[0])
+        return "something else" if agent == loud else said(agent, asked)
+
+    actors: Any = Script(say)
+    RollOut(actors, 4, parsed().algorithm.sampling, (7, "training"), first)(play, prompts)
+    return drawn
+
+
+async def three(prompt: Prompt, cast: Cast) -> None:
+    """Everybody sees what was said; the last one speaks twice if it is told so."""
+    heard = prompt.text
+    for name in "abc":
+        heard += (await cast[name].say(heard, name)).response
+    if "else" not in heard:
+        await cast["c"].say(heard, "c")
+
+
+def test_random_numbers_are_those_of_episode_role_and_turn() -> None:
+    """Not of the batch, of the other episodes, or of what others have said."""
+    whole = numbers_of(three, NUMBERS)
+    assert len({*whole.values()}) == len(whole) == 16
+    parts = numbers_of(three, NUMBERS[:1]) | numbers_of(three, NUMBERS[1:], first=1)
+    assert parts == whole
+    changed = numbers_of(three, NUMBERS, loud="a")
+    assert len(changed) == 12 and all(whole[key] == number for key, number in changed.items())

@@ -26,12 +26,16 @@ class Scripted:
     def __init__(self, texts: dict[tuple[str, int], str]) -> None:
         """texts: word, utterance -> what is said; anything else is `hm`"""
         self.texts = texts
-        self.asked: list[tuple[str, list[str | None], Key]] = []
+        self.asked: list[tuple[str, list[str | None], Sequence[Key]]] = []
 
-    def say(self, role: str, positions: Sequence[GameState | None], key: Key) -> list[Said]:
-        self.asked.append((role, [p and p.word for p in positions], key))
+    def say(
+        self, role: str, positions: Sequence[GameState | None], keys: Sequence[Key]
+    ) -> list[Said]:
+        self.asked.append((role, [p and p.word for p in positions], keys))
         return [
-            Said("" if p is None else self.texts.get((p.word, len(p.utterances)), "hm"), [len(key)])
+            Said(
+                "" if p is None else self.texts.get((p.word, len(p.utterances)), "hm"), [len(keys)]
+            )
             for p in positions
         ]
 
@@ -45,6 +49,7 @@ def run(
         [GameState(word, 2) for word in words],
         dict.fromkeys(TABOO.roles, player),
         (7, 8),
+        5,
         found or {},
         lambda number, played: ended.append(number),
         lambda: None,
@@ -64,8 +69,9 @@ def test_games_that_ended_drop_out() -> None:
         ("attacker", [None, None, "sea", "sun"]),
         ("defender", [None, None, "sea", "sun"]),
     ]
-    assert [key for _, _, key in player.asked] == [(7, 8, n) for n in range(4)]
-    assert games[0].extra == {"ids": [[3], [3]]}
+    for utterance, (_, _, keys) in enumerate(player.asked):
+        assert keys == [(7, 8, 5 + game, utterance) for game in range(4)]
+    assert games[0].extra == {"ids": [[4], [4]]}
 
 
 def test_games_that_were_over_are_not_played_again() -> None:

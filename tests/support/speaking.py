@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import groupby, repeat
+from itertools import groupby
 from typing import Any
-
-import torch
 
 from cory.config import SamplingConfig
 from cory.episode import Asked, Context, Episode, Prompt, Turn
@@ -32,7 +30,7 @@ class Script:
     ) -> list[Episode]:
         """The episodes of a play about these prompts."""
         actors: Any = self
-        return RollOut(actors, 2, None, repeat(torch.Generator()), reward)(play, prompts)
+        return RollOut(actors, 2, None, (0,), reward=reward)(play, prompts)
 
 
 class ScriptedActor:
