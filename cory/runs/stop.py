@@ -13,8 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from cory import distributed
-
 # environment variable: path of a file in a folder that the command makes for its own time; the file
 # is made when the command is asked to stop, and holds the signal's number
 STOP_FILE = "CORY_STOP"
@@ -45,6 +43,8 @@ class StopRequest:
 
     def asked_anywhere(self) -> bool:
         """Whether any process of the run is, also on other nodes; every process calls this."""
+        from cory import distributed  # noqa: PLC0415  torch, without which the command begins
+
         return distributed.any_of(self.asked())
 
     def check(self, saved: str) -> None:
