@@ -171,15 +171,12 @@ def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
 def typed_words() -> list[str]:
     """The words of a run: folders of the user's own options, settings, a run's name."""
     hydras = HydraConfig.get()
-    own = [one for one in hydras.runtime.config_sources if "command-line" in one.provider]
+    sources = hydras.runtime.config_sources
+    own = [f"--config-dir={one.path}" for one in sources if "command-line" in one.provider]
     # not resolved: `${oc.env:NAME}` stays a text, as in the settings
     words: Any = OmegaConf.to_container(hydras.overrides.task, resolve=False)
     named = hydras.job.name != hydras.runtime.choices["experiment"]
-    return [
-        *(f"--config-dir={one.path}" for one in own),
-        *words,
-        *([f"hydra.job.name={hydras.job.name}"] if named else []),
-    ]
+    return [*own, *words, *([f"hydra.job.name={hydras.job.name}"] if named else [])]
 
 
 def say_refusal(error: ConfigError, name: str = "") -> None:

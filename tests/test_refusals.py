@@ -109,6 +109,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("~algorithm.clip_range", "algorithm.clip_range: no value given"),
         # one folder for several runs
         ("-m seed=0,1 run_dir=mine", "run_dir= is one folder for all runs"),
+        ("sweep=spag/fig3a seed=0 algorithm.kl_coef=0,1", "type one value of each setting but the"),
         ("sweep=cory/fig3 run_dir=mine", "run_dir= is one folder for all runs"),
     ],
 )  # fmt: skip

@@ -23,6 +23,7 @@ from cory.config import (
     parse_config,
     require,
 )
+from cory.config.base import typed
 from cory.models.context import described_length
 from cory.models.places import resolve
 from cory.runs.run_dir import AGENTS, has_iterations, read_record, require_own
@@ -166,10 +167,9 @@ def device_refusals(config: Config) -> Refusals:
 
 def package_refusals(config: Config) -> Refusals:
     """A package that only some runs need."""
-    if config.tensorboard and find_spec("tensorboard") is None:
-        yield 'tensorboard=true needs the package tensorboard: pip install ".[tensorboard]"'
-    if config.trackio is not None and find_spec("trackio") is None:
-        yield f'trackio={config.trackio} needs the package trackio: pip install ".[trackio]"'
+    for name, value in (("tensorboard", config.tensorboard), ("trackio", config.trackio)):
+        if value and find_spec(name) is None:
+            yield f'{name}={typed(value)} needs the package {name}: pip install ".[{name}]"'
 
 
 def endpoint_refusals(config: Config) -> Refusals:

@@ -12,12 +12,11 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from itertools import product
 from multiprocessing import current_process
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import hydra
 from hydra._internal.callbacks import Callbacks
@@ -47,18 +46,12 @@ STARTS_FROM = re.compile(r"\$\{run:([^}]+)\}")  # how settings name the folder o
 _multirun: list[Path] = []  # the folder of this command's multi-run by -m
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """One run of a sweep with a name."""
 
     name: str  # of the run, as in folders and pages
     words: list[str]
-    last: str  # part of its folder's name, such as seed0
-
-    @property
-    def place(self) -> str:
-        """Its folder in that of the sweep."""
-        return f"{self.name}/{self.last}"
+    place: str  # of its folder in that of the sweep, as cory/imdb_ppo/seed0
 
 
 def run_sweep(name: str, args: Namespace, task: Callable[[DictConfig], Any]) -> bool:
@@ -87,9 +80,11 @@ def run_sweep(name: str, args: Namespace, task: Callable[[DictConfig], Any]) -> 
     run_dirs = [folder / job.place for job in jobs]
     with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         stages = in_stages(jobs, lambda *job: composed(*hydras, *job))
+        plain = all("_" not in job.place.rpartition("/")[2] for job in jobs)
         require(
-            len(stages) == 1 or not named,
-            f"{FOLDER}: runs of sweep={name} start from others, which they look for elsewhere",
+            len(stages) == 1 or (plain and not named),
+            f"runs of sweep={name} start from others of it, which they look for in their standard "
+            f"folders: type one value of each setting but the seed, and no {FOLDER}",
         )
         done = sum((run_dir / RECORD).exists() for run_dir in run_dirs)
         print(f"sweep={name}: {len(jobs)} runs, {done} finished before", flush=True)
@@ -122,7 +117,7 @@ def jobs_of(sweep: Sweep, words: Sequence[str]) -> list[Job]:
             (seed,) = (word.partition("=")[2] for word in chosen if key_of(word) == "seed")
             others = [word for word, one in zip(chosen, several, strict=True) if one]
             last = "_".join(filter(None, [folder_name(others), f"seed{seed}"]))
-            found.append(Job(name, merged(run, chosen), last))
+            found.append(Job(name, merged(run, chosen), f"{name}/{last}"))
     return found
 
 
@@ -157,14 +152,7 @@ def in_stages(jobs: Sequence[Job], compose: Callable[..., DictConfig]) -> list[l
         except ConfigError as error:
             lines = str(error).splitlines()
             raise ConfigError("\n".join(f"{name}: {line}" for line in lines)) from None
-        needed = {*STARTS_FROM.findall(OmegaConf.to_yaml(cfg))} & first.keys() - {name}
-        order.add(name, *needed)
-        several = [one.place for one in jobs if one.name in needed and "_" in one.last]
-        require(
-            not several,
-            f"{name} starts from other runs of the sweep: type one value of each setting but the "
-            f"seed, not {' '.join(several[:2])}",
-        )
+        order.add(name, *({*STARTS_FROM.findall(OmegaConf.to_yaml(cfg))} & first.keys() - {name}))
     order.prepare()
     stages = []
     while order.is_active():
