@@ -13,11 +13,10 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from cory.config import PythonRewardConfig, SumConfig
+from cory.config import PythonRewardConfig
 from cory.episode import TEXT_ONLY, Episode, Prompt, Turn, reward_columns
 from cory.rewards import RunFacts, RunReward
 from cory.rewards.python_function import PythonReward, as_number
-from cory.user_function import require_functions
 from tests.support.refusals import refusal
 
 Write = Callable[..., str]
@@ -239,18 +238,10 @@ def test_a_file_may_import_what_lies_beside_it(write: Write, tmp_path: Path) -> 
     assert scores(f"{tmp_path}/{function}") == [3.0] * 4
 
 
-def test_a_file_that_is_not_there_is_refused_without_running_one(write: Write) -> None:
-    part = PythonRewardConfig(name="python", function="nowhere.py:score")
-    for config, key in (
-        (part, "reward.function"),
-        (SumConfig(name="sum", parts={"own": part}, weights={}), "reward.parts.own.function"),
-    ):
-        said = refusal(lambda config=config: require_functions(config))  # type: ignore[misc]
-        assert said.startswith(f"{key}=nowhere.py:score: there is no file")
-    require_functions(PythonRewardConfig(name="python", function=write("raise SystemExit")))
-    for value in ("mine.py", "my-rewards:score"):
-        with pytest.raises(ValidationError, match="must be <file>"):
-            PythonRewardConfig(name="python", function=value)
+@pytest.mark.parametrize("value", ["mine.py", "my-rewards:score"])
+def test_a_function_is_named_by_file_and_name(value: str) -> None:
+    with pytest.raises(ValidationError, match="must be <file>"):
+        PythonRewardConfig(name="python", function=value)
 
 
 # refusals
