@@ -60,12 +60,7 @@ from cory.config.supervised import SFTConfig, SupervisedConfig, VerifierConfig
 from cory.config.task import (
     IGNORED,
     NO_ANSWER,
-    AnliConfig,
     ImdbConfig,
-    MathConfig,
-    MmluConfig,
-    PickConfig,
     ProgramsConfig,
     PromptsConfig,
-    QuestionsConfig,
 )

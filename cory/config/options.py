@@ -32,14 +32,7 @@ from cory.config.reward import (
     VerifierRewardConfig,
 )
 from cory.config.supervised import SFTConfig, VerifierConfig
-from cory.config.task import (
-    AnliConfig,
-    ImdbConfig,
-    MathConfig,
-    MmluConfig,
-    PromptsConfig,
-    QuestionsConfig,
-)
+from cory.config.task import ImdbConfig, PromptsConfig
 
 
 @dataclass(frozen=True)
@@ -63,12 +56,12 @@ Entry = TypeVar("Entry", Option, Game)
 # builder: (settings, tokenizer, random stream of the order of training prompts) -> Task
 TASKS: Mapping[str, Option] = {
     "imdb": Option(ImdbConfig, "cory.tasks.imdb:ImdbTask"),
-    "gsm8k": Option(QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
-    "arithmetic": Option(QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
-    "tinygsm": Option(QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
-    "anli": Option(AnliConfig, "cory.tasks.anli:AnliTask"),
-    "math": Option(MathConfig, "cory.tasks.mathematics:MathTask"),
-    "mmlu": Option(MmluConfig, "cory.tasks.mmlu:MmluTask"),
+    "gsm8k": Option(PromptsConfig, "cory.tasks.prompts:PromptsTask"),
+    "arithmetic": Option(PromptsConfig, "cory.tasks.prompts:PromptsTask"),
+    "tinygsm": Option(PromptsConfig, "cory.tasks.prompts:PromptsTask"),
+    "anli": Option(PromptsConfig, "cory.tasks.prompts:PromptsTask"),
+    "math": Option(PromptsConfig, "cory.tasks.prompts:PromptsTask"),
+    "mmlu": Option(PromptsConfig, "cory.tasks.prompts:PromptsTask"),
     "prompts": Option(PromptsConfig, "cory.tasks.prompts:PromptsTask"),
     "taboo": Option(GameConfig, "cory.tasks.game:GameTask"),
     "twenty_questions": Option(GameConfig, "cory.tasks.game:GameTask"),

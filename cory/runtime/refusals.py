@@ -34,7 +34,7 @@ from cory.models.places import resolve
 from cory.runs.run_dir import AGENTS, has_iterations, read_record, require_own
 from cory.runs.settings import read_settings
 from cory.runs.user_function import require_functions
-from cory.tasks.data.tables import FORMATS, file_of_split, json_lines
+from cory.tasks.data.tables import READERS, file_of_split, file_rows
 
 Refusals = Iterator[str]
 ADAPTER = "adapter_config.json"
@@ -214,9 +214,9 @@ def column_refusals(group: Any, names: list[str], file: Path, key: str) -> Refus
 
 def columns_of(file: Path, key: str) -> list[str]:
     """The names of a file's columns; empty where only the worker can tell, as of a long file."""
-    require(file.suffix in FORMATS, f"{key}={file} must end in one of {', '.join(FORMATS)}")
+    require(file.suffix in READERS, f"{key}={file} must end in one of {', '.join(READERS)}")
     if file.suffix == ".jsonl" and file.stat().st_size <= READ_WHOLE:
-        return list(dict.fromkeys(name for row in json_lines(file, key) for name in row))
+        return list(file_rows(file, key)[0])
     if file.suffix != ".csv":
         return []
     try:

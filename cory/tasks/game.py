@@ -30,9 +30,9 @@ from cory.games.words import (
     playable,
     without_forms_of,
 )
+from cory.tasks import NoAnswers
 from cory.tasks.data.epochs import EpochSampler, at_most, hash_of
 from cory.tasks.data.reviews import package_reviews
-from cory.tasks.forms import NoAnswers
 
 # the reviews that words are counted in; other tasks have no prompts from them
 REVIEWS = "lm"

@@ -7,10 +7,10 @@ import numpy as np
 
 from cory.config import ImdbConfig, require
 from cory.episode import Prompt
+from cory.tasks import NoAnswers
 from cory.tasks.data.epochs import EpochSampler, at_most, hash_of
 from cory.tasks.data.reviews import clean, package_reviews
-from cory.tasks.data.tables import column_rows, is_blank
-from cory.tasks.forms import NoAnswers
+from cory.tasks.data.tables import is_blank, rows_of
 
 # evaluation prompts do not depend on a run's seed: all runs are measured on the same ones
 HELD_OUT_SEED = 20_241_001
@@ -92,7 +92,8 @@ def load_reviews(config: ImdbConfig, part: str) -> list[tuple[int, str]]:
     if config.source == "package":
         return [(review.row, review.text) for review in package_reviews(part)]
     split = config.train_split if part == "train" else config.test_split
-    columns = {"task.text_column": config.text_column}
-    rows = column_rows(config.source, config.path, split, columns, split_key=f"task.{part}_split")
-    texts = enumerate(str(text or "") for (text,) in rows)
+    column, key = config.text_column, f"task.{part}_split"
+    columns = {"task.text_column": column}
+    rows = rows_of(config.source, config.path, split, columns=columns, split_key=key)
+    texts = enumerate(str(row.values[column] or "") for row in rows)
     return [(row, clean(text)) for row, text in texts if not is_blank(text)]

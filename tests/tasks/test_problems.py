@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cory.tasks.answers.answers import final_number
+from cory.tasks.answers.numbers import final_number
 from cory.tasks.problems import KINDS, PARTS, draw_distinct, draw_problem, part_of
-from cory.tasks.questions import QuestionsTask
+from cory.tasks.prompts import PromptsTask
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 
 
-def task(tokenizer: Any, *overrides: str, seed: int = 0) -> QuestionsTask:
+def task(tokenizer: Any, *overrides: str, seed: int = 0) -> PromptsTask:
     settings = parsed("task=arithmetic", "task.max_prompt_tokens=500", *overrides).task
-    return QuestionsTask(settings, tokenizer, np.random.default_rng(seed))
+    return PromptsTask(settings, tokenizer, np.random.default_rng(seed))
 
 
 def value_of(sum_: str) -> Fraction:
@@ -130,7 +130,7 @@ def test_the_task_asks_generated_questions(tokenizer: Any) -> None:
     assert not {p.text for p in train} & {p.text for p in test}
     for prompt in [*train, *test]:
         found = re.fullmatch(r"Question: (.+\?) Answer:", prompt.text)
-        assert found and part_of(found[1]) == prompt.id.split("-")[1]
+        assert found and part_of(found[1]) == prompt.id.split(":")[0]
         assert prompt.answer is not None and final_number(prompt.answer) is not None
     seen = arithmetic.observer_context(test[0].text, [" 1 + 1 = 2.", "2."])
     assert seen == test[0].text.replace(" Answer:", " Reference: 1 + 1 = 2. Reference: 2. Answer:")

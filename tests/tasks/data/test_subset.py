@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from cory.episode import Prompt
-from cory.tasks.data.subset import pick_subset
-from cory.tasks.questions import QuestionsTask
+from cory.tasks.data.prompt_set import pick_subset
+from cory.tasks.prompts import PromptsTask
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 
@@ -26,9 +26,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> QuestionsTask:
+def task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> PromptsTask:
     where = ["task=gsm8k", "task.source=path", f"task.path={path}", "task.max_prompt_tokens=2000"]
-    return QuestionsTask(parsed(*where, *overrides).task, tokenizer, np.random.default_rng(seed))
+    return PromptsTask(parsed(*where, *overrides).task, tokenizer, np.random.default_rng(seed))
 
 
 def ids(made: Any, part: str) -> list[str]:
@@ -47,7 +47,7 @@ def test_runs_of_all_seeds_pick_the_same_problems(folder: Path, tokenizer: Any) 
     assert one.held_out(None, "test") == one.parts["test"]
     assert one.sample(8) != other.sample(8)  # in another order
     # not the first rows, and others with another seed
-    assert sorted(ids(one, "test")) != [f"gsm8k-test-{n}" for n in range(6)]
+    assert sorted(ids(one, "test")) != [f"test.jsonl:{n + 1}" for n in range(6)]
     third = task(folder, tokenizer, *size, "task.pick_seed=1")
     assert third.parts != one.parts
 
