@@ -92,9 +92,9 @@ ALGORITHMS: Mapping[str, Option] = {
     "maft": Option(MaftConfig, "cory.algorithms.maft:build_maft"),
 }
 GAMES: Mapping[str, Game] = {
-    "taboo": Game("cory.games.taboo:Taboo", one_wins=True),
-    "twenty_questions": Game("cory.games.naming:Naming", one_wins=False),
-    "guess_my_city": Game("cory.games.naming:Naming", one_wins=False),
+    "taboo": Game("cory.games.rules:Taboo", one_wins=True),
+    "twenty_questions": Game("cory.games.rules:Naming", one_wins=False),
+    "guess_my_city": Game("cory.games.rules:Naming", one_wins=False),
 }
 # what a table is called in an error -> the table, the group of its entry points
 KINDS: Mapping[str, tuple[Mapping[str, Option] | Mapping[str, Game], str]] = {

@@ -34,7 +34,7 @@ from cory.models.places import resolve
 from cory.runs.run_dir import AGENTS, has_iterations, read_record, require_own
 from cory.runs.settings import read_settings
 from cory.runs.user_function import require_functions
-from cory.tasks.data.tables import READERS, file_of_split, file_rows
+from cory.tasks.data.tables import READERS, file_of_split, file_rows, read_words
 
 Refusals = Iterator[str]
 ADAPTER = "adapter_config.json"
@@ -229,8 +229,6 @@ def columns_of(file: Path, key: str) -> list[str]:
 def game_refusals(config: Config) -> Refusals:
     """Files of words that games are about, and of games that are to be learned from."""
     if isinstance(config.task, GameConfig):
-        from cory.games.word_files import read_words  # noqa: PLC0415  a tenth of a second
-
         for key, path in config.task.word_files().items():
             yield from said_by(read_words, path, key)
     algorithm = config.algorithm
