@@ -14,7 +14,6 @@ from cory.config import ConfigError, PythonRewardConfig, require
 from cory.episode import TEXT_ONLY, Episode, Metrics, Prompt, Turn
 from cory.rewards import RunFacts
 from cory.runs.user_function import RAISED, load_function, told
-from cory.tasks import Task
 
 Row = tuple[Prompt, Turn]
 # TRL gives `prompts`, `completions` and `completion_ids` in place of these columns
@@ -47,7 +46,7 @@ class PythonReward:
     all rows at once, however many processes there are, and is run once.
     """
 
-    def __init__(self, config: PythonRewardConfig, task: Task, device: Any) -> None:
+    def __init__(self, config: PythonRewardConfig, task: Any, device: Any) -> None:
         self.found = load_function("reward.function", config.function)
         self.said = self.found.said
         self.function = self.found.call
@@ -60,29 +59,15 @@ class PythonReward:
         # one for all calls, as in TRL: a client or a lock of an asynchronous function belongs to it
         self.loop = asyncio.new_event_loop()
         weakref.finalize(self, self.loop.close)
-        try:
-            self.signature = inspect.signature(self.function)
-        except (TypeError, ValueError):  # some functions of C have none
-            self.signature = inspect.signature(lambda **anything: anything)
-        self._require_known(task)
 
     @staticmethod
     def prepare(config: PythonRewardConfig) -> None:
         """Import the function, before models are loaded."""
         load_function("reward.function", config.function)
 
-    def _require_known(self, task: Task) -> None:
-        """ConfigError where the function cannot do without an argument that nothing gives it."""
-        turn = Turn("", "", 0, "", "", [], [])
-        given = self._arguments([(prompt, turn) for prompt in task.held_out(1, "test")], Called())
-        try:
-            self.signature.bind(**self._accepted(given))
-        except TypeError as error:
-            raise ConfigError(f"{self.said}: {error}; given are {', '.join(given)}") from None
-
     def _accepted(self, given: dict[str, Any]) -> dict[str, Any]:
         """Of what is given, the keywords that the function takes."""
-        parameters = self.signature.parameters
+        parameters = inspect.signature(self.function).parameters
         if any(one.kind == one.VAR_KEYWORD for one in parameters.values()):
             return given
         return {name: value for name, value in given.items() if name in parameters}

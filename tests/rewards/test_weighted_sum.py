@@ -35,16 +35,9 @@ def mine(tmp_path: Path) -> Callable[[str], PythonRewardConfig]:
     return lambda name: PythonRewardConfig(name="python", function=f"{tmp_path}/mine.py:{name}")
 
 
-class NoData:
-    def held_out(self, count: int, split: str) -> list[Prompt]:
-        return []
-
-
 def sum_of(weights: dict[str, Any], **parts: Any) -> WeightedSum:
-    task: Any = NoData()
-    return WeightedSum(
-        SumConfig(name="sum", parts=parts, weights=weights), task, torch.device("cpu")
-    )
+    settings = SumConfig(name="sum", parts=parts, weights=weights)
+    return WeightedSum(settings, None, torch.device("cpu"))  # type: ignore[arg-type]
 
 
 def episodes(*texts: str) -> list[Episode]:
