@@ -1,8 +1,8 @@
 """Prompts from rows of a data set, generated or of the user's own, with or without answers."""
 
+import json
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from datetime import date, time
 from typing import Any
 
 import numpy as np
@@ -251,15 +251,10 @@ def plain_value(value: object, where: str, column: str) -> Any:
 
     where: the row, for the refusal
     """
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    if isinstance(value, list | tuple):
-        return [plain_value(entry, where, column) for entry in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: plain_value(entry, where, column) for key, entry in value.items()}
-    if isinstance(value, date | time):  # a datetime is a date
-        return value.isoformat()
-    raise ConfigError(
-        f"{where}: '{column}' holds {type(value).__name__}, which no reward is handed; name the "
-        f"columns to hand over in task.columns"
-    )
+    try:
+        return json.loads(json.dumps(value, default=lambda day: day.isoformat()))
+    except (TypeError, ValueError, AttributeError):
+        raise ConfigError(
+            f"{where}: '{column}' holds {type(value).__name__}, which no reward is handed; name "
+            f"the columns to hand over in task.columns"
+        ) from None
