@@ -42,26 +42,6 @@ class TaskFacts(Settings):
         return False
 
 
-class ImdbConfig(TaskFacts):
-    """Settings of `task=imdb`: continue the first words of a movie review."""
-
-    source: Literal["package", "hub", "path"]
-    path: Text  # hub: data set name; path: a .jsonl, .json, .csv or .parquet file
-    text_column: Text  # hub, path: the column that holds the review
-    train_split: Text  # path: a slice, as train[:90%]
-    test_split: Text
-    min_characters: Number  # shorter reviews are left out
-    min_prompt_tokens: Count  # a prompt is the first n tokens of a review, n drawn anew each time
-    observer_template: Annotated[Text, with_fields("answers", "query")]
-    answer_template: Annotated[Text, with_fields("response", allowed=["query"])]
-    answer_separator: Text  # between two answers, with three or more agents
-
-    def conflicts(self) -> Iterator[Conflict]:
-        if self.max_prompt_tokens < self.min_prompt_tokens:
-            least = self.min_prompt_tokens
-            yield "max_prompt_tokens", f"must not be below task.min_prompt_tokens={least}"
-
-
 def _python_name(text: str) -> str:
     if not text.isidentifier():
         raise ValueError("must be a Python name")
@@ -144,3 +124,17 @@ class PromptsConfig(TaskFacts):
         if "prompt" in asked and not alone:
             rule = "must have {query}: task.prompt_template has not {prompt} alone, and once"
             yield "observer_template", rule
+
+
+class ImdbConfig(PromptsConfig):
+    """Settings of `task=imdb`: continue the first words of a movie review."""
+
+    source: Literal["package", "path", "hub"]  # type: ignore[assignment]  # one more
+    min_characters: Number  # shorter reviews are left out
+    min_prompt_tokens: Count  # a prompt is the first n tokens of a review, n drawn anew each time
+
+    def conflicts(self) -> Iterator[Conflict]:
+        yield from super().conflicts()
+        if self.max_prompt_tokens < self.min_prompt_tokens:
+            least = self.min_prompt_tokens
+            yield "max_prompt_tokens", f"must not be below task.min_prompt_tokens={least}"

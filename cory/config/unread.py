@@ -52,7 +52,7 @@ READ_WITH: Mapping[str, str] = {
     **_of_model("model"),
     **_of_model("partner"),
     **_each("reward", "double_quantisation", "reward.quantisation=nf4"),
-    **_each("task", "path text_column prompt_column answer_column", f"task.source={FILES}"),
+    **_each("task", "path prompt_column answer_column", f"task.source={FILES}"),
     **_each("task", "train_split test_split", f"task.source={FILES}|generated"),  # slices of both
     **_each("task", "subset", "task.source=hub"),
     **_each("task", "kinds train_problems test_problems", "task.source=generated"),

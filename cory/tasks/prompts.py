@@ -52,15 +52,13 @@ class PromptsForm:
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """The prompt of an agent that answers after others.
 
-        Answers keep the space before them in `{query}{response}`, which is the completed text.
+        Answers keep the space around them in `{query}{response}`, which is the completed text.
         """
         config = self.config
-        completes = "{query}" in config.answer_template
+        if "{query}" not in config.answer_template:
+            answers = [answer.strip() for answer in answers]
         quoted = config.answer_separator.join(
-            config.answer_template.format(
-                query=query, response=answer.rstrip() if completes else answer.strip()
-            )
-            for answer in answers
+            config.answer_template.format(query=query, response=answer) for answer in answers
         )
         asked = query.removeprefix(self.before).removesuffix(self.after)
         return config.observer_template.format(query=query, prompt=asked, answers=quoted)

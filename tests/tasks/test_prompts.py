@@ -244,7 +244,7 @@ def test_templates(make: Make, tmp_path: Path) -> None:
     assert said == "On a 2: 2{? {x} | <one {1}> & <two>"
     assert task.prompt_of("Why?").text == "Why?"
     done = make("task.answer_template='{query}{response}'")
-    assert done.observer_context("It", [" is. "]) == "Somebody else answered:\nIt is.\n\nIt"
+    assert done.observer_context("It", [" is. "]) == "Somebody else answered:\nIt is. \n\nIt"
     plain = make()
     assert plain.observer_context("Q", ["A"]) == "Somebody else answered:\nA\n\nQ"
 

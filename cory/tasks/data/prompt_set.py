@@ -30,7 +30,8 @@ class PromptSet:
         """train, test: all prompts of both parts of the data
         stream: the order of the training prompts comes from it
         """
-        where = f"task={config.name}" if config.path is None else f"task.path={config.path}"
+        from_files = config.source in ("path", "hub")
+        where = f"task.path={config.path}" if from_files else f"task={config.name}"
         train, test = pick_subset(config, train, test)
         train = _untested(train, test, where)
         self._tokenizer = tokenizer

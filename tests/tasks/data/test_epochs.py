@@ -61,7 +61,7 @@ def questions(tmp_path: Path, tokenizer: Any) -> Callable[[list[dict[str, Any]]]
 @pytest.mark.parametrize(
     ("data", "rows", "name"),
     [
-        ("reviews", REVIEWS, "task.source=path"),
+        ("reviews", REVIEWS, "task.path="),
         ("questions", QUESTIONS, "task.path="),
     ],
 )
