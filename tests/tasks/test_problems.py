@@ -136,16 +136,6 @@ def test_the_task_asks_generated_questions(tokenizer: Any) -> None:
     assert seen == test[0].text.replace(" Answer:", " Reference: 1 + 1 = 2. Reference: 2. Answer:")
 
 
-def test_every_run_has_the_same_questions_in_its_own_order(tokenizer: Any) -> None:
-    size = ["task.train_problems=40", "task.test_problems=10"]
-    one, other = task(tokenizer, *size), task(tokenizer, *size, seed=1)
-    assert one.parts == other.parts
-    assert one.held_out(4, "train") == one.parts["train"][:4]
-    first, second = one.sample(40), other.sample(40)
-    assert first != second
-    assert sorted(p.id for p in first) == sorted(p.id for p in second)
-
-
 @pytest.mark.parametrize(
     ("override", "said"),
     [

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
@@ -13,6 +12,7 @@ from cory.config import ConfigError
 from cory.tasks.data.reviews import Review, clean, package_reviews
 from cory.tasks.imdb import ImdbTask
 from tests.support.composing import parsed
+from tests.tasks.rows import write_rows
 
 REVIEWS = [f"review {n} says that the movie was good and the film was bad" for n in range(100)]
 SLICES = ["task.train_split='train[:90%]'", "task.test_split='train[90%:]'"]
@@ -34,9 +34,7 @@ def file_task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> Imd
 
 @pytest.fixture
 def reviews_file(tmp_path: Path) -> Path:
-    path = tmp_path / "reviews.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in REVIEWS))
-    return path
+    return write_rows(tmp_path / "reviews.jsonl", [{"text": text} for text in REVIEWS])
 
 
 def test_the_parts_of_the_package_share_no_review(parts: dict[str, list[Review]]) -> None:
@@ -111,9 +109,8 @@ def test_held_out_prompts_depend_on_nothing(reviews_file: Path, tokenizer: Any) 
 
 
 def test_short_reviews_are_left_out(tokenizer: Any, tmp_path: Path) -> None:
-    path = tmp_path / "reviews.jsonl"
     lengths = [5, 10, 11, 30, 9, 10, 10, 40, 3, 12]
-    path.write_text("".join(json.dumps({"text": "x" * n}) + "\n" for n in lengths))
+    path = write_rows(tmp_path / "reviews.jsonl", [{"text": "x" * n} for n in lengths])
     imdb = file_task(path, tokenizer, "task.min_characters=10")
     kept = {
         part: [(p.id.split(":")[1], len(p.text)) for p in imdb.parts[part]] for part in imdb.parts

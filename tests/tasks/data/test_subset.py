@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,15 @@ from cory.tasks.data.prompt_set import pick_subset
 from cory.tasks.prompts import PromptsTask
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
+from tests.tasks.rows import write_rows
 
 ROWS = [{"question": f"What is {n} + 1?", "answer": f"#### {n + 1}"} for n in range(40)]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for split, rows in (("train", ROWS[:25]), ("test", ROWS[25:])):
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (tmp_path / f"{split}.jsonl").write_text(text)
+    write_rows(tmp_path / "train.jsonl", ROWS[:25])
+    write_rows(tmp_path / "test.jsonl", ROWS[25:])
     return tmp_path
 
 
@@ -70,8 +69,7 @@ def test_both_may_come_from_one_split_and_share_nothing(folder: Path, tokenizer:
 def test_a_repeated_question_is_picked_once(folder: Path, tokenizer: Any) -> None:
     # the training file repeats a test question, spaced otherwise, and one of its own
     again = [{**ROWS[25], "question": "What  is 25 + 1?\n"}, *[ROWS[0]] * 4]
-    text = "".join(json.dumps(row) + "\n" for row in [*ROWS[:3], *again])
-    (folder / "train.jsonl").write_text(text)
+    write_rows(folder / "train.jsonl", [*ROWS[:3], *again])
     for seed in (0, 1):
         size = ["task.pick_train=3", "task.pick_test=15", f"task.pick_seed={seed}"]
         made = task(folder, tokenizer, *size)
