@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from cory import distributed
@@ -18,16 +19,6 @@ from cory.runs.user_function import RAISED, load_function, told
 Row = tuple[Prompt, Turn]
 # TRL gives `prompts`, `completions` and `completion_ids` in place of these columns
 NOT_COLUMNS = ("prompt", "completion", "completion_ids", "prompts", "completions")
-
-
-@dataclass
-class TrainerState:
-    """What a reward function may read of TRL's `trainer_state`."""
-
-    global_step: int = 0  # iterations done
-    max_steps: int = 0  # iterations of the run
-    is_world_process_zero: bool = True  # functions are called by the first process alone
-    is_local_process_zero: bool = True
 
 
 @dataclass
@@ -53,7 +44,10 @@ class PythonReward:
         self.partial = False  # None may be returned: another part of a sum scores the turn
         self.tokenizer: Any = None
         self.prefix = ""  # of logged columns, in a sum of rewards
-        self.state = TrainerState()
+        # what functions may read of TRL's `trainer_state`: iterations done, and those of the run;
+        # the first process alone calls them
+        self.state = SimpleNamespace(global_step=0, max_steps=0)
+        self.state.is_world_process_zero = self.state.is_local_process_zero = True
         self.seconds: list[float] = []
         self.numbers: dict[str, list[float]] = {}
         # one for all calls, as in TRL: a client or a lock of an asynchronous function belongs to it
