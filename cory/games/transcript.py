@@ -96,7 +96,7 @@ class FinishedGame:
             require(said.role == role, f"turns.{number}.role: must be {role}: roles take turns")
         if row.winners is None:
             position = GameState(row.word, row.max_turns)
-            for said in row.turns[: 2 * row.max_turns]:
+            for said in row.turns:
                 position = position.after(said.role, said.text.strip())
             position, result = decided_state(game, position)
             return FinishedGame(

@@ -17,6 +17,7 @@ from cory.episode import Episode, Prompt, Turn
 from cory.functional.votes import VoteRule
 from cory.rewards.exact_match import ExactMatch
 from cory.tasks.prompts import PromptsTask
+from cory.tasks.sandbox.equality import Answer
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
@@ -201,6 +202,8 @@ def test_formulas_are_counted_by_what_they_say(make: Make) -> None:
     rule = VoteRule("lexicographic", "counted")
     assert rule.winners(answers) == [answers[0]] == [math.read(r"\boxed{\dfrac{2}{4}}")]
     assert answers[0] != "1/2" and answers[0] is not None
+    seconds = make("math", "task.seconds=7").read(r"\boxed{1}")
+    assert isinstance(seconds, Answer) and seconds.equality.seconds == 7
     # ties by the text
     tied = [math.read(r"\boxed{3}"), math.read(r"\boxed{1/2}")]
     right = math.read(r"\boxed{0.5}")

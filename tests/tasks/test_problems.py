@@ -136,6 +136,13 @@ def test_the_task_asks_generated_questions(tokenizer: Any) -> None:
     assert seen == test[0].text.replace(" Answer:", " Reference: 1 + 1 = 2. Reference: 2. Answer:")
 
 
+def test_every_run_and_machine_has_the_same_questions(tokenizer: Any) -> None:
+    words = ["task.kinds=[add,story,chain]", "task.train_problems=3", "task.test_problems=3"]
+    parts = task(tokenizer, *words, "task.test_split='test[:1]'").parts
+    assert any("Finn has 40 pencils and buys 3 jars" in one.text for one in parts["train"])
+    assert parts["test"][0].text == "Question: What is 25 + 2 - 9 + 5 + 2? Answer:"
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [
