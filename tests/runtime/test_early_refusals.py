@@ -124,9 +124,9 @@ def test_opponents_are_looked_at(tmp_path: Path) -> None:
     [
         ("a.txt", "x", [], "must end in one of .jsonl, .json, .csv, .parquet"),
         ("a.jsonl", "", [], "has no rows"),
-        ("a.jsonl", '{"prompt": "a"}\n\n{"prompt": "b"}\n', [], "line 2 is not JSON"),
-        ("a.jsonl", '{"prompt": "a"}\n[1]\n', [], "line 2 must be an object with keys"),
-        ("a.jsonl", '{"prompt": "a"\n', [], "line 1 is not JSON"),
+        ("a.jsonl", '{"prompt": "a"}\n\n{"prompt": "b"}\n', [], "line 2: Expecting value"),
+        ("a.jsonl", '{"prompt": "a"}\n[1]\n', [], "line 2: it must be an object with keys"),
+        ("a.jsonl", '{"prompt": "a"\n', [], "line 1: Expecting"),
         ("a.jsonl", '{"promt": "a"}\n', [], "task.prompt_column=prompt is not in the data"),
         ("a.jsonl", '{"promt": "a"}\n', [], "; it has promt; did you mean promt?"),
         ("a.jsonl", '{"prompt": "a"}\n', ["task.columns=[b]"], "task.columns=b is not in the data"),
@@ -146,7 +146,7 @@ def test_files_and_their_columns_are_looked_at(
 def test_a_long_file_is_left_to_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = lines(tmp_path / "a.jsonl", {"prompt": "a"}, 3)
     words = [*PROMPTS, "task.prompt_column=text", f"task.path={file}"]
-    assert "line 2 must be an object" in refusals(checked(*words))[0]
+    assert "line 2: it must be an object" in refusals(checked(*words))[0]
     monkeypatch.setattr(early, "READ_WHOLE", 10)
     assert refusals(checked(*words)) == []
 
