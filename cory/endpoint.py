@@ -91,12 +91,6 @@ class Endpoint:
             [self.cache.replies[name] for name in names] if self.first else []
         )
 
-    def lacking(self, asks: Sequence[Ask]) -> list[bool]:
-        """Of each request, whether it would be sent: no reply to it is in the cache."""
-        return distributed.from_first(
-            [self._name(ask) not in self.cache.replies for ask in asks] if self.first else []
-        )
-
     def spent(self) -> tuple[int, int]:
         """Requests answered and tokens sent and received, over all starts of the run."""
         replies = list(self.cache.replies.values()) if self.first else []

@@ -45,8 +45,6 @@ from cory.runs.run_dir import AGENTS
 from cory.runs.settings import read_settings
 from cory.runs.stop import StopRequest
 from cory.seeding import Streams
-from cory.tasks import Form
-from cory.tasks.forms import NoAnswers
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 

@@ -9,19 +9,20 @@ if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
 
 import os
 import time
-from concurrent.futures import BrokenExecutor
-from contextlib import nullcontext, redirect_stderr
+from argparse import Namespace
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import hydra
 import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from cory.config import Config, ConfigError, require
 from cory.config.names import LOADER, key_of
-from cory.runs.differences import write_varied
 from cory.runs.run_dir import (
     OUTPUT,
     lock,
@@ -31,18 +32,9 @@ from cory.runs.run_dir import (
     remove_unbegun,
     unfinished_run,
 )
-from cory.runs.settings import SETTINGS
 from cory.runs.signals import listen, stop_code, stoppable, stopping
 from cory.runtime import sweeps
-from cory.runtime.hydra_setup import (
-    CONF,
-    HYDRAS,
-    WithoutHydrasLine,
-    expand_home,
-    hydra_raises,
-    one_line,
-    refuse_same_names,
-)
+from cory.runtime.hydra_setup import CONF, expand_home, one_line_refusals, refuse_same_names
 from cory.runtime.launch import (
     JobFailed,
     end_of_command,
@@ -50,16 +42,54 @@ from cory.runtime.launch import (
     launch,
     refuse_launchers,
 )
-from cory.runtime.refusals import parsed, refuse_early, refuse_unread
-from cory.runtime.varied import ADHOC, name_of, varied_of
-from cory.runtime.words import (
-    asked_words,
-    in_one_word,
-    keep_typed,
-    own_folder,
-    own_words,
-    typed_words,
-)
+from cory.runtime.refusals import parsed, refuse_early
+
+
+def main() -> None:
+    """The console command `cory-train`."""
+    refuse_launchers()
+    args = get_args_parser().parse_args()  # Hydra's own
+    if args.help:  # Hydra itself would list all groups first
+        settings = yaml.load((CONF / "train.yaml").read_text(encoding="utf-8"), LOADER)
+        print(settings["hydra"]["help"]["template"], end="")
+        return
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # what Hydra would print, it raises
+    with stoppable():
+        try:
+            with one_line_refusals(args.overrides):
+                code = 0 if compose_and_run(args) else 1
+        except (JobFailed, KeyboardInterrupt):
+            code = 1
+        except SystemExit as end:
+            code = int(end.code or 0)
+        except ConfigError as error:
+            code = 1
+            if not stopping():  # else it is one of joblib's processes that was interrupted, too
+                say_refusal(error)
+        code = code and (stop_code() or code)  # a run that finished all the same has
+    if code:
+        sys.exit(code)
+    end_of_command()
+
+
+def compose_and_run(args: Namespace) -> bool:
+    """What the command line asks for; whether all runs finished.
+
+    args: as Hydra parses them
+    """
+    if args.config_dir:
+        refuse_same_names(Path(args.config_dir).expanduser())
+    values = {key_of(word): word.partition("=")[2] for word in args.overrides}
+    sweep = values.get("sweep", "adhoc")
+    require(
+        "run_dir" not in values or not (args.multirun or sweep != "adhoc"),
+        "run_dir= is one folder for all runs; hydra.sweep.dir=<folder> is where they lie",
+    )
+    if sweep != "adhoc":
+        return sweeps.run_sweep(sweep, args, job)
+    with sweeps.told_at_the_end():
+        hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(job)()
+    return True
 
 
 def job(cfg: DictConfig) -> float | None:
@@ -68,59 +98,52 @@ def job(cfg: DictConfig) -> float | None:
     returns: the number that `objective` names, for sweepers that look for the best settings
     """
     listen()  # where a launcher gives each job of a sweep a process of its own
-    hydras = HydraConfig.get()
-    of_sweep = hydras.mode == RunMode.MULTIRUN
     if sweeps.in_parallel():
         end_with_parent()
-    name = name_of(varied_of(hydras)) if of_sweep else ""
+    hydras = HydraConfig.get()
+    of_sweep = hydras.mode == RunMode.MULTIRUN
+    folder = Path(hydras.runtime.output_dir)
+    name = os.path.relpath(folder, hydras.sweep.dir) if of_sweep else ""
     try:
         if stopping():
             raise JobFailed
-        return _one_run(cfg, name)
-    except ConfigError as error:
-        for line in str(error).splitlines():
-            print(f"error: {name}{': ' if name else ''}{line}", file=sys.stderr, flush=True)
-        raise JobFailed from None
+        return run_one(cfg, name)
+    except (ConfigError, JobFailed) as error:
+        if isinstance(error, ConfigError):
+            say_refusal(error, name)
+        if of_sweep:
+            raise JobFailed from None
+        sys.exit(1)  # of an Exception Hydra would say that it came
     finally:
-        sweeps.remove_empty(Path(hydras.runtime.output_dir))
+        sweeps.remove_empty(folder)
 
 
-def _one_run(cfg: DictConfig, name: str) -> float | None:
-    """A run from its settings to its end; name: as its sweep calls it, empty for a single run."""
-    hydras = HydraConfig.get()
+def run_one(cfg: DictConfig, name: str) -> float | None:
+    """A run from its settings to its end.
+
+    name: as its sweep calls it, empty for a single run
+    returns: as `job`; JobFailed where the run failed or was stopped, which has been printed
+    """
     expand_home(cfg)
     config = parsed(cfg)
-    varied = varied_of(hydras) if hydras.mode == RunMode.MULTIRUN else None
     run_dir = choose_run_dir(config, cfg)
-    sweeps.remove_empty(Path(hydras.runtime.output_dir))  # it may lie in run_dir
+    sweeps.remove_empty(Path(HydraConfig.get().runtime.output_dir))  # it may lie in run_dir
     refuse_early(run_dir, config)
-    if not (run_dir / SETTINGS).exists() and config.objective is None:
-        # a search may try what plays no part
-        for line in refuse_unread(config, asked_words(), varied):
-            print(f"note: {name}: {line}", flush=True)
     # with several nodes each of them comes here
     one_node = config.hardware.nodes == 1
     with lock(run_dir) if one_node else nullcontext():
-        if not prepare(run_dir, cfg, config, [*own_words(), *typed_words()]):
+        if not prepare(run_dir, cfg, config, typed_words()):
             return objective_of(run_dir, config.objective)
-    if varied is not None:
-        write_varied(run_dir, varied)
+    if name:
         print(f"{name} begins", flush=True)
     began = time.monotonic()
-    alone, output = not sweeps.in_parallel(), run_dir / OUTPUT
-    before = output.stat().st_size if output.exists() else 0
-    with nullcontext() if alone else sweeps.output_to(output):
+    with sweeps.output_to(run_dir / OUTPUT) if sweeps.in_parallel() else nullcontext():
         # DeepSpeed starts once in a process: jobs of a sweep get their own
-        finished = launch(run_dir, config.hardware, apart=varied is not None)
+        finished = launch(run_dir, config.hardware, apart=bool(name))
     if name:
         how = "finished in" if finished else "stopped after" if stopping() else "failed after"
         print(f"{name} {how} {time.monotonic() - began:.0f} s", flush=True)
     if not finished:
-        if not alone:  # why it failed went to a file
-            said = output.read_bytes()[before:].decode(errors="replace").splitlines()
-            why = [line for line in said if line.startswith(("error: ", "interrupted; "))]
-            for line in why or [f"error: {name}: {output} has what it said"]:
-                print(line, file=sys.stderr, flush=True)
         if one_node and not stopping():
             remove_unbegun(run_dir)
         raise JobFailed
@@ -145,64 +168,21 @@ def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
     return before
 
 
-def say_help() -> None:
-    """Print what conf/train.yaml says of the command; Hydra itself would list all groups first."""
-    settings = yaml.load((CONF / "train.yaml").read_text(encoding="utf-8"), LOADER)
-    print(settings["hydra"]["help"]["template"], end="")
+def typed_words() -> list[str]:
+    """The words of a run: folders of the user's own options, settings, a run's name."""
+    hydras = HydraConfig.get()
+    sources = hydras.runtime.config_sources
+    own = [f"--config-dir={one.path}" for one in sources if "command-line" in one.provider]
+    # not resolved: `${oc.env:NAME}` stays a text, as in the settings
+    words: Any = OmegaConf.to_container(hydras.overrides.task, resolve=False)
+    named = hydras.job.name != hydras.runtime.choices["experiment"]
+    return [*own, *words, *([f"hydra.job.name={hydras.job.name}"] if named else [])]
 
 
-def main() -> None:
-    """The console command `cory-train`."""
-    refuse_launchers()
-    words = sys.argv[1:] = in_one_word(sys.argv[1:])
-    if {"--help", "-h"} & {*words}:
-        say_help()
-        return
-    wants_traceback = "HYDRA_FULL_ERROR" in os.environ
-    own = own_folder(words)
-    named = any(w.startswith("sweep=") and w != f"sweep={ADHOC}" for w in words)
-    code = 0
-    with hydra_raises(), stoppable(), redirect_stderr(WithoutHydrasLine(sys.stderr)):  # type: ignore[type-var]  # all that is used of it is there
-        keep_typed(words)
-        try:
-            if own is not None:
-                refuse_same_names(own)
-            multirun = {"-m", "--multirun"} & {*words}
-            one_folder = [w for w in words if key_of(w) == "run_dir" and "," not in w]
-            require(
-                not (multirun and one_folder),
-                f"{' '.join(one_folder)} is one folder for all runs; hydra.sweep.dir=<folder> is "
-                "where they lie",
-            )
-            if named:
-                code = 0 if sweeps.run_sweep(words, own, job) else 1
-            else:
-                run = hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(
-                    job
-                )
-                with sweeps.told_at_the_end():
-                    run()
-        except (JobFailed, KeyboardInterrupt):
-            code = 1
-        except HYDRAS as error:
-            code = 1
-            if wants_traceback:
-                raise
-            print(f"error: {one_line(error)}", file=sys.stderr)
-        except BrokenExecutor:  # one of joblib's processes is gone
-            code = 1
-            if not stopping():  # else it was interrupted like this one
-                print(
-                    "error: a process that ran jobs has ended: killed by hand, or memory ran out; "
-                    "the same command goes on",
-                    file=sys.stderr,
-                )
-        finally:
-            sweeps.remove_unbegun_multirun()
-        code = code and (stop_code() or code)  # a run that finished all the same has
-    if code:
-        sys.exit(code)
-    end_of_command()
+def say_refusal(error: ConfigError, name: str = "") -> None:
+    """Print each line of a refusal; name: of the run that it is about, in a sweep."""
+    for line in str(error).splitlines():
+        print(f"error: {name}{': ' if name else ''}{line}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -11,14 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cory.config import (
-    ConfigError,
-    PythonRewardConfig,
-    function_name,
-    judges,
-    nearest,
-    require,
-)
+from cory.config import ConfigError, function_name, nearest, require
 
 # what a user's code may raise: anything, and `sys.exit`, which would end a worker without a word
 RAISED = (Exception, SystemExit)
@@ -37,18 +30,6 @@ class UserFunction:
     def said(self) -> str:
         """Setting and value, with which refusals begin."""
         return f"{self.key}={self.value}"
-
-
-def require_functions(reward: Any) -> None:
-    """ConfigError where a file that a reward names is not there; nothing is run."""
-    for key, judge in judges(reward).items():
-        if isinstance(judge, PythonRewardConfig):
-            place, _ = function_name(judge.function)
-            file = Path(place).expanduser().absolute()
-            require(
-                not place.endswith(".py") or file.is_file(),
-                f"{key}.function={judge.function}: there is no file {file}",
-            )
 
 
 def load_function(key: str, value: str) -> UserFunction:

@@ -14,9 +14,8 @@ from cory.functional.votes import VoteRule
 from cory.models.policy import Actor, Policy
 from cory.models.ppo_policy import PPOPolicy
 from cory.models.team import Team
-from cory.rewards import Reward
+from cory.rewards import Reward, ScoredOnce
 from cory.rewards.guards import boxed, repeats
-from cory.rewards.scored_once import ScoredOnce
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Graded, Plain
 from cory.tasks.judged import judge_rest

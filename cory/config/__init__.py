@@ -36,12 +36,7 @@ from cory.config.rules import plan_of, products_of
 from cory.config.task import (
     IGNORED,
     NO_ANSWER,
-    AnliConfig,
     ImdbConfig,
-    MathConfig,
-    MmluConfig,
-    PickConfig,
     ProgramsConfig,
     PromptsConfig,
-    QuestionsConfig,
 )

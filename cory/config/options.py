@@ -42,12 +42,12 @@ Entry = TypeVar("Entry", Option, Game)
 # builder: (settings, tokenizer, random stream of the order of training prompts) -> Task
 TASKS: Mapping[str, Option] = {
     "imdb": Option(task.ImdbConfig, "cory.tasks.imdb:ImdbTask"),
-    "gsm8k": Option(task.QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
-    "arithmetic": Option(task.QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
-    "tinygsm": Option(task.QuestionsConfig, "cory.tasks.questions:QuestionsTask"),
-    "anli": Option(task.AnliConfig, "cory.tasks.anli:AnliTask"),
-    "math": Option(task.MathConfig, "cory.tasks.mathematics:MathTask"),
-    "mmlu": Option(task.MmluConfig, "cory.tasks.mmlu:MmluTask"),
+    "gsm8k": Option(task.PromptsConfig, "cory.tasks.prompts:PromptsTask"),
+    "arithmetic": Option(task.PromptsConfig, "cory.tasks.prompts:PromptsTask"),
+    "tinygsm": Option(task.PromptsConfig, "cory.tasks.prompts:PromptsTask"),
+    "anli": Option(task.PromptsConfig, "cory.tasks.prompts:PromptsTask"),
+    "math": Option(task.PromptsConfig, "cory.tasks.prompts:PromptsTask"),
+    "mmlu": Option(task.PromptsConfig, "cory.tasks.prompts:PromptsTask"),
     "prompts": Option(task.PromptsConfig, "cory.tasks.prompts:PromptsTask"),
     "taboo": Option(GameConfig, "cory.tasks.game:GameTask"),
     "twenty_questions": Option(GameConfig, "cory.tasks.game:GameTask"),
@@ -78,9 +78,9 @@ ALGORITHMS: Mapping[str, Option] = {
     "maft": Option(maft.MaftConfig, "cory.algorithms.maft:build_maft"),
 }
 GAMES: Mapping[str, Game] = {
-    "taboo": Game("cory.games.taboo:Taboo", one_wins=True),
-    "twenty_questions": Game("cory.games.naming:Naming", one_wins=False),
-    "guess_my_city": Game("cory.games.naming:Naming", one_wins=False),
+    "taboo": Game("cory.games.rules:Taboo", one_wins=True),
+    "twenty_questions": Game("cory.games.rules:Naming", one_wins=False),
+    "guess_my_city": Game("cory.games.rules:Naming", one_wins=False),
 }
 # what a table is called in an error -> the table, the group of its entry points
 KINDS: Mapping[str, tuple[Mapping[str, Option] | Mapping[str, Game], str]] = {

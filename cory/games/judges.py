@@ -3,21 +3,8 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Protocol
 
 from cory.games.inflection import inflected, plain_text, plural, tokens
-
-
-class Judge(Protocol):
-    """Reads utterances; a protocol, nothing inherits from it."""
-
-    def mentions(self, text: str, word: str) -> bool:
-        """Whether the text says the word in any of its forms."""
-        ...
-
-    def guess(self, text: str, word: str) -> bool | None:
-        """Whether the text's guess is right; None: the text makes no guess."""
-        ...
 
 
 class WordsJudge:
@@ -30,10 +17,12 @@ class WordsJudge:
     """
 
     def mentions(self, text: str, word: str) -> bool:
+        """Whether the text says the word in any of its forms."""
         words = tokens(text)
         return any(_contains(words, form) for form in inflected(word))
 
     def guess(self, text: str, word: str) -> bool | None:
+        """Whether the text's guess is right; None: the text makes no guess."""
         declared = DECLARED.search(plain_text(text))
         if declared is None:
             return None
@@ -82,10 +71,12 @@ class OfficialJudge:
     """
 
     def mentions(self, text: str, word: str) -> bool:
+        """As `WordsJudge`."""
         lower = text.lower()
         return any(form in lower for form in official_forms(word))
 
     def guess(self, text: str, word: str) -> bool | None:
+        """As `WordsJudge`."""
         lower = text.lower()
         if re.search(PHRASE, lower) is None:
             return None
@@ -103,4 +94,5 @@ def official_forms(word: str) -> tuple[str, ...]:
     return tuple(f"{mark}{form}{mark}" for mark in ("", '"', "'", "`") for form in forms)
 
 
+Judge = WordsJudge | OfficialJudge
 JUDGES: Mapping[str, Callable[[], Judge]] = {"words": WordsJudge, "official": OfficialJudge}

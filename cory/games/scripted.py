@@ -8,8 +8,7 @@ import numpy as np
 from cory.config import require
 from cory.config.game import ScriptedConfig
 from cory.games import GameRules
-from cory.games.associations import Associations
-from cory.games.listener import Heard, Listener, belief
+from cory.games.associations import Associations, Heard, Listener, belief
 from cory.games.state import GameState
 
 Draw = np.random.Generator

@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+
 from cory.config import ConfigError, require
 from cory.games import GameRules, decided_state
 from cory.games.inflection import tokens
 from cory.games.state import TIE, GameResult, GameState, GameUtterance
 
-# result of a game read from a file that stops before its last turn: not valid, without winners
-UNFINISHED = GameResult((), "unfinished", valid=False)
 IDS = "ids"  # a further key: token ids of each utterance; null where no model spoke
-KEYS = ("word", "max_turns", "turns", "winners", "reason", "valid")
-OWN, RELEASED = ("word", "turns", "text"), ("target_word", "history", "content")
+
+
+class UtteranceLine(BaseModel):
+    """One utterance of a game; `content` in SPAG's released files."""
+
+    role: str
+    text: str = Field(validation_alias=AliasChoices("text", "content"))
+
+
+class GameLine(BaseModel):
+    """A game as a line of JSON holds it, of a run or of SPAG's released files."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    word: str = Field(validation_alias=AliasChoices("word", "target_word"))
+    max_turns: int = Field(ge=1)
+    turns: list[UtteranceLine] = Field(
+        min_length=1, validation_alias=AliasChoices("turns", "history")
+    )
+    winners: list[str] | None = None  # roles; None: the rules decide how the game ended
+    reason: str = ""
+    valid: bool = True
 
 
 @dataclass(frozen=True)
@@ -58,34 +77,43 @@ class FinishedGame:
 
     @staticmethod
     def from_json(line: str, game: GameRules) -> FinishedGame:
-        """The game of a line; without a result it is judged, and cut where it ended.
+        """The game of a line; without winners it is judged, and cut where it ended.
 
-        Lines in the form of SPAG's released code are judged as there: from what was said alone,
-        whatever their `winner` is, and a game that nobody won is a tie.
+        So are those of SPAG's released files, as there: from what was said alone, up to the last
+        turn, and a game that nobody won is a tie.
 
         Raises ConfigError for a line that is no such game.
         """
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(f"it is not JSON: {error}") from None
-        require(isinstance(row, dict), "it must be an object with keys")
-        if RELEASED[0] in row:
-            position, result = decided_state(game, _position(row, game, RELEASED))
+            row = GameLine.model_validate_json(line)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "it"
+            raise ConfigError(f"{place}: {first['msg']}") from None
+        require(bool(tokens(row.word)), f"word: must have letters or digits, got '{row.word}'")
+        for number, said in enumerate(row.turns):
+            role = game.roles[number % 2]
+            require(said.role == role, f"turns.{number}.role: must be {role}: roles take turns")
+        if row.winners is None:
+            position = GameState(row.word, row.max_turns)
+            for said in row.turns:
+                position = position.after(said.role, said.text.strip())
+            position, result = decided_state(game, position)
             return FinishedGame(
                 position.word, position.max_turns, position.utterances, result or TIE
             )
-        position = _position(row, game, OWN)
-        extra = {key: value for key, value in row.items() if key not in KEYS}
-        if any(key in row for key in ("winners", "reason", "valid")):
-            outcome = _outcome(row, game)
-        else:
-            whole = len(position.utterances)
-            position, result = decided_state(game, position)
-            if isinstance(extra.get(IDS), list) and len(extra[IDS]) == whole:
-                extra[IDS] = extra[IDS][: len(position.utterances)]
-            outcome = UNFINISHED if result is None else result
-        return FinishedGame(position.word, position.max_turns, position.utterances, outcome, extra)
+        require(
+            len(row.turns) <= 2 * row.max_turns,
+            f"turns: {len(row.turns)} utterances are more than 2 in each of {row.max_turns} turns",
+        )
+        right = {*row.winners} <= {*game.roles} and (row.valid or not row.winners)
+        require(
+            right, f"winners: must be roles ({', '.join(game.roles)}), none if 'valid' is false"
+        )
+        utterances = tuple(GameUtterance(said.role, said.text) for said in row.turns)
+        outcome = GameResult(tuple(row.winners), row.reason, row.valid)
+        extra = dict(row.model_extra or {})
+        return FinishedGame(row.word, row.max_turns, utterances, outcome, extra)
 
 
 def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:
@@ -97,18 +125,16 @@ def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:
     games = []
     try:
         text = path.read_text(encoding="utf-8")
-        rows = json.loads(text) if path.suffix == ".json" else None
-    except (OSError, ValueError, RecursionError) as error:
+        listed = path.suffix == ".json"
+        lines = [*map(json.dumps, json.loads(text))] if listed else text.split("\n")
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise ConfigError(f"{key}={path}: cannot be read: {error}") from None
-    if path.suffix == ".json":
-        require(isinstance(rows, list), f"{key}={path}: it must hold a list of games")
-    lines = text.split("\n") if rows is None else map(json.dumps, rows)
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
                 games.append(FinishedGame.from_json(line, game))
             except ConfigError as error:
-                what = "line" if rows is None else "game"
+                what = "game" if listed else "line"
                 raise ConfigError(f"{key}={path}: {what} {number}: {error}") from None
     require(bool(games), f"{key}={path}: there is no game in it")
     return games
@@ -129,53 +155,3 @@ def game_statistics(games: Iterable[FinishedGame]) -> dict[str, Any]:
         "reasons": dict(sorted(reasons.items())),
         "mean_turns": sum(game.turns for game in games) / len(games) if games else 0.0,
     }
-
-
-def _position(row: dict[str, Any], game: GameRules, names: tuple[str, str, str]) -> GameState:
-    """All that was said, up to the last turn in the released form.
-
-    names: of the keys of the word, the utterances and an utterance's text
-    """
-    word, max_turns, turns = (row.get(key) for key in (names[0], "max_turns", names[1]))
-    require(
-        _is_text(word) and bool(tokens(str(word))),
-        f"'{names[0]}' must be a text with letters or digits, got {word!r}",
-    )
-    require(type(max_turns) is int and max_turns >= 1, "'max_turns' must be a whole number above 0")
-    require(isinstance(turns, list) and bool(turns), f"'{names[1]}' must be a list of utterances")
-    assert isinstance(word, str) and isinstance(max_turns, int) and isinstance(turns, list)
-    if names == RELEASED:
-        turns = turns[: 2 * max_turns]
-    require(
-        len(turns) <= 2 * max_turns,
-        f"'turns' has {len(turns)} utterances, more than 2 in each of 'max_turns'={max_turns}",
-    )
-    position = GameState(word, max_turns)
-    for number, turn in enumerate(turns):
-        role = game.roles[number % 2]
-        require(
-            isinstance(turn, dict) and turn.get("role") == role,
-            f"utterance {number + 1} must have 'role' {role}: roles take turns",
-        )
-        text = turn.get(names[2])
-        require(_is_text(text), f"utterance {number + 1} must have a '{names[2]}'")
-        position = position.after(role, text.strip() if names == RELEASED else text)
-    return position
-
-
-def _is_text(value: object) -> bool:
-    """Whether a value is a text that can be written: JSON can name halves of characters."""
-    return isinstance(value, str) and not re.search("[\ud800-\udfff]", value)
-
-
-def _outcome(row: dict[str, Any], game: GameRules) -> GameResult:
-    winners, reason, valid = (row.get(key) for key in KEYS[3:])
-    require(
-        isinstance(winners, list) and all(winner in game.roles for winner in winners),
-        f"'winners' must be a list of roles ({', '.join(game.roles)})",
-    )
-    require(_is_text(reason), "'reason' must be a text where 'winners' or 'valid' is given")
-    require(isinstance(valid, bool), "'valid' must be true or false where 'winners' is given")
-    assert isinstance(winners, list) and isinstance(reason, str) and isinstance(valid, bool)
-    require(valid or not winners, "'winners' must be empty where 'valid' is false")
-    return GameResult(tuple(winners), reason, valid)

@@ -128,13 +128,7 @@ def _column(config: ClassifierConfig, model: Any) -> int:
         config.label in labels,
         f"reward.label={config.label} is not a class of {config.path}; choose one of {known}",
     )
-    column, width = labels[config.label], int(model.config.num_labels)
-    require(
-        type(column) is int and 0 <= column < width,
-        f"reward.path={config.path}: its config.json puts {config.label} in column {column} of "
-        f"{width} logits (label2id)",
-    )
-    return int(column)
+    return int(labels[config.label])
 
 
 def _longest(config: ClassifierConfig, model: Any) -> int | None:

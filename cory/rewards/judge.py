@@ -58,23 +58,16 @@ class Judge:
         ConfigError where a response gets no grade, unless `reward.unreadable` says what it is worth
         """
         rows = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
-        left = list(range(len(rows)))  # those without a grade so far
-        tries = dict.fromkeys(left, 0)
-        tried, failed = 0, 0
-        while left:
-            asks = [Ask(f"grade-{tried}", self._messages(*rows[number])) for number in left]
-            replies, counted = self._replies(asks)
-            for number, reply, counts in zip(left, replies, counted, strict=True):
-                turn = rows[number][1]
-                turn.score = self.worth(reply.text)
-                tries[number] += counts
-                if turn.score is None and tries[number] > self.config.asked_again:
-                    turn.score = self._without_grade(*rows[number], reply)
-                    failed += 1
-            left = [number for number in left if rows[number][1].score is None]
-            tried += 1
         self.graded += len(rows)
-        self.unreadable += failed
+        for tried in range(self.config.asked_again + 1):
+            left = [row for row in rows if tried == 0 or row[1].score is None]
+            replies = self._replies([Ask(f"grade-{tried}", self._messages(*row)) for row in left])
+            for (_, turn), reply in zip(left, replies, strict=True):
+                turn.score = self.worth(reply.text)
+        for (prompt, turn), reply in zip(left, replies, strict=True):
+            if turn.score is None:
+                turn.score = self._without_grade(prompt, turn, reply)
+                self.unreadable += 1
 
     def worth(self, reply: str) -> float | None:
         """The score that a reply gives; None where it has no grade in range behind the mark."""
@@ -94,18 +87,12 @@ class Judge:
         )
         return [{"role": "system", "content": self.rubric}, from_user(asked)]
 
-    def _replies(self, asks: Sequence[Ask]) -> tuple[list[Reply], list[bool]]:
-        """A reply to each request, and whether it counts as one of the tries that are allowed.
-
-        With reward.unreadable=refuse, replies of an earlier start do not: a run that was refused
-        asks again when it is started again.
-        """
+    def _replies(self, asks: Sequence[Ask]) -> list[Reply]:
         assert self.endpoint is not None  # `begin` has opened it
-        new = self.endpoint.lacking(asks)
         replies = self.endpoint.complete(asks)
         self.requests += len(replies)
         self.tokens += sum(reply.prompt_tokens + reply.completion_tokens for reply in replies)
-        return replies, [one or self.config.unreadable == "lowest" for one in new]
+        return replies
 
     def _without_grade(self, prompt: Prompt, turn: Turn, reply: Reply) -> float:
         """The score of a response that got no grade; ConfigError with reward.unreadable=refuse."""
@@ -116,7 +103,7 @@ class Judge:
             f"reward.unreadable=refuse: {config.asked_again + 1} replies about the response "
             f"{turn.response[:40]!r} to prompt {prompt.id} have no '{config.mark}' with a number "
             f"from {config.lowest:g} to {config.highest:g}; the last one ends: {said}; "
-            f"the same command asks again",
+            f"take its replies out of {REPLIES}.jsonl to ask again",
         )
         return config.lowest if config.output == "grade" else 0.0
 

@@ -7,28 +7,18 @@ import time
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from cory import distributed
 from cory.config import ConfigError, PythonRewardConfig, require
 from cory.episode import TEXT_ONLY, Episode, Metrics, Prompt, Turn
 from cory.rewards import RunFacts
-from cory.tasks import Task
 from cory.user_function import RAISED, load_function, told
 
 Row = tuple[Prompt, Turn]
 # TRL gives `prompts`, `completions` and `completion_ids` in place of these columns
 NOT_COLUMNS = ("prompt", "completion", "completion_ids", "prompts", "completions")
-
-
-@dataclass
-class TrainerState:
-    """What a reward function may read of TRL's `trainer_state`."""
-
-    global_step: int = 0  # iterations done
-    max_steps: int = 0  # iterations of the run
-    is_world_process_zero: bool = True  # functions are called by the first process alone
-    is_local_process_zero: bool = True
 
 
 @dataclass
@@ -47,42 +37,31 @@ class PythonReward:
     all rows at once, however many processes there are, and is run once.
     """
 
-    def __init__(self, config: PythonRewardConfig, task: Task, device: Any) -> None:
+    def __init__(self, config: PythonRewardConfig, task: Any, device: Any) -> None:
         self.found = load_function("reward.function", config.function)
         self.said = self.found.said
         self.function = self.found.call
         self.partial = False  # None may be returned: another part of a sum scores the turn
         self.tokenizer: Any = None
         self.prefix = ""  # of logged columns, in a sum of rewards
-        self.state = TrainerState()
+        # what functions may read of TRL's `trainer_state`: iterations done, and those of the run;
+        # the first process alone calls them
+        self.state = SimpleNamespace(global_step=0, max_steps=0)
+        self.state.is_world_process_zero = self.state.is_local_process_zero = True
         self.seconds: list[float] = []
         self.numbers: dict[str, list[float]] = {}
         # one for all calls, as in TRL: a client or a lock of an asynchronous function belongs to it
         self.loop = asyncio.new_event_loop()
         weakref.finalize(self, self.loop.close)
-        try:
-            self.signature = inspect.signature(self.function)
-        except (TypeError, ValueError):  # some functions of C have none
-            self.signature = inspect.signature(lambda **anything: anything)
-        self._require_known(task)
 
     @staticmethod
     def prepare(config: PythonRewardConfig) -> None:
         """Import the function, before models are loaded."""
         load_function("reward.function", config.function)
 
-    def _require_known(self, task: Task) -> None:
-        """ConfigError where the function cannot do without an argument that nothing gives it."""
-        turn = Turn("", "", 0, "", "", [], [])
-        given = self._arguments([(prompt, turn) for prompt in task.held_out(1, "test")], Called())
-        try:
-            self.signature.bind(**self._accepted(given))
-        except TypeError as error:
-            raise ConfigError(f"{self.said}: {error}; given are {', '.join(given)}") from None
-
     def _accepted(self, given: dict[str, Any]) -> dict[str, Any]:
         """Of what is given, the keywords that the function takes."""
-        parameters = self.signature.parameters
+        parameters = inspect.signature(self.function).parameters
         if any(one.kind == one.VAR_KEYWORD for one in parameters.values()):
             return given
         return {name: value for name, value in given.items() if name in parameters}

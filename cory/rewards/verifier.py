@@ -26,7 +26,7 @@ from cory.models.tokenization import Texts
 from cory.models.value_head import ValueHead
 from cory.runs.export import VALUE_HEAD, load_head, load_likelihood_coef
 from cory.tasks import Task
-from cory.tasks.judged import judged
+from cory.tasks.judged import judge_rest
 
 ADAPTER = "adapter_config.json"
 Reading = tuple[list[int], list[int]]  # token ids: context, and those that a score precedes
@@ -176,10 +176,7 @@ class Verifier:
         )
         for (_, turn), score in zip(turns, scores, strict=True):
             turn.score = score
-        known = [(turn, prompt.answer) for prompt, turn in turns if prompt.answer is not None]
-        rights = judged(self.task, [(turn.response, answer) for turn, answer in known])
-        for (turn, _), right in zip(known, rights, strict=True):
-            turn.right = right
+        judge_rest(self.task, episodes)
 
     def _scores(self, turns: Sequence[tuple[Prompt, Turn]]) -> list[float]:
         rows = readings(

@@ -1,6 +1,5 @@
 """Several rewards, weighted and added (`reward=sum`)."""
 
-import time
 from dataclasses import replace
 
 import torch
@@ -22,7 +21,6 @@ class WeightedSum:
     def __init__(self, config: SumConfig, task: Task, device: torch.device) -> None:
         self.config = config
         self.parts: dict[str, Reward] = {}
-        self.seconds: dict[str, list[float]] = {name: [] for name in config.parts}
         for name, settings in config.parts.items():
             with of_part(name, settings):
                 part = builder("reward", settings.name)(settings, task, device)
@@ -54,17 +52,12 @@ class WeightedSum:
             part.at(done)
 
     def metrics(self) -> Metrics:
-        """The parts' own metrics, each under the name of its part, and seconds of its calls."""
+        """The parts' own metrics, each under the name of its part."""
         logged: Metrics = {}
         for name, part in self.followers.items():
             for key, value in part.metrics().items():
                 family, _, rest = key.partition("/")
-                if family != "time":  # the time of a part is that of all its work, below
-                    logged[f"{family}/{name}/{rest}"] = value
-        for name, seconds in self.seconds.items():
-            if seconds:
-                logged[f"time/reward_{name}_s"] = sum(seconds) / len(seconds)
-        self.seconds = {name: [] for name in self.seconds}
+                logged[f"{family}/{name}/{rest}"] = value
         return logged
 
     def score(self, episodes: list[Episode]) -> None:
@@ -76,10 +69,8 @@ class WeightedSum:
         for name, part in self.parts.items():
             for turn in turns:
                 turn.score = None
-            began = time.perf_counter()
             with of_part(name, self.config.parts[name]):
                 part.score(episodes)
-            self.seconds[name].append(time.perf_counter() - began)
             for turn in turns:
                 turn.parts[name] = turn.score
         for turn in turns:

@@ -1,9 +1,4 @@
-"""What differs between runs, in short: names for the runs of a sweep, legends, W&B and tables.
-
-Two sources say what differs. Runs that exist are compared by their settings (`telling_keys`, then
-`short_words`). A job of a sweep begins before the others exist; there the words of the command say
-which settings vary, and `write_varied` keeps them in the run directory.
-"""
+"""What differs between runs, in short, by their settings: for legends and tables."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +7,6 @@ from typing import Any
 
 from cory.runs.settings import comparable_settings, read_settings
 
-VARIED = "varied.json"  # of a run that is one of a sweep: the settings that vary, with its values
 SEED = "seed"
 # first: what they name settles most other settings
 NAMES = ("experiment", "scale", "model.name", "task.name", "algorithm.name", "reward.name")
@@ -77,20 +71,6 @@ def short_value(value: Any) -> str:
     """A value in short: six digits of a float, both ends of a long text."""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}..{text[2 - LONGEST // 2 :]}"
-
-
-def write_varied(run_dir: Path, varied: Mapping[str, str]) -> None:
-    """Keep in a run directory what varies between the jobs of its sweep.
-
-    varied: setting -> its value in this run, as it was typed; the seed may be among them
-    """
-    (run_dir / VARIED).write_text(json.dumps(dict(varied), indent=1) + "\n", encoding="utf-8")
-
-
-def read_varied(run_dir: Path) -> dict[str, str]:
-    """What varies between the jobs of a run's sweep, with its values; empty for other runs."""
-    file = run_dir / VARIED
-    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
 
 
 def _leaf(key: str) -> str:

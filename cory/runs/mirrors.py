@@ -7,6 +7,7 @@ and `close` is called whether or not the run is finished.
 
 import io
 import math
+import re
 import secrets
 import shlex
 import sys
@@ -17,8 +18,8 @@ from typing import Any
 
 from cory.config import Config, ConfigError
 from cory.episode import Episode, Metrics
-from cory.runs.differences import SEED, read_varied, short_words
 from cory.runs.files import write_whole
+from cory.runs.run_dir import TIME
 from cory.runs.settings import read_settings, resolved
 
 LONGEST = 128  # characters of a name or a group that W&B takes
@@ -208,21 +209,16 @@ def mirrors_of(config: Config, run_dir: Path, commit: str | None, logged: int) -
 
 
 def name_of(config: Config, run_dir: Path) -> str:
-    """Experiment, what varies in its sweep, seed: `quickstart/kl_coef=0.3/seed0`."""
-    parts = [config.experiment, _varied(run_dir), f"seed{config.seed}"]
-    return "/".join(filter(None, parts))[:LONGEST]
+    """Experiment and folder: `quickstart/algorithm.kl_coef-0.3_seed-0`."""
+    return f"{config.experiment}/{run_dir.name}"[:LONGEST]
 
 
 def group_of(config: Config, run_dir: Path) -> str:
-    """Runs that differ in their seed alone: the sweep, or experiment, and what varies in it."""
+    """Runs that differ in their seed alone: sweep, experiment, and the folder without its seed."""
     sweep = "" if config.sweep == "adhoc" else config.sweep
-    return ", ".join(filter(None, [sweep, config.experiment, _varied(run_dir)]))[:LONGEST]
-
-
-def _varied(run_dir: Path) -> str:
-    """What varies between the jobs of a sweep beside experiment and seed, in short."""
-    varied = {k: v for k, v in read_varied(run_dir).items() if k not in ("experiment", SEED)}
-    return ", ".join(short_words(varied, list(varied)))
+    own = "" if TIME.match(run_dir.name) else run_dir.name
+    own = re.sub(rf"(_|^)seed-?{config.seed}(?!\d)", "", own).strip("_")
+    return ", ".join(filter(None, [sweep, config.experiment, own]))[:LONGEST]
 
 
 def drawn_once(file: Path, head: str) -> str:

@@ -20,7 +20,7 @@ import torch
 from cory import distributed
 from cory.config import Config, require
 from cory.episode import Episode, Metrics, reward_columns
-from cory.runs.files import JsonlStore, Line, unwritten, write_whole
+from cory.runs.files import JsonlStore, Line, line_of, unwritten, write_whole
 from cory.runs.mirrors import Mirror, mirrors_of
 from cory.runs.run_dir import METRICS, RECORD, SAMPLES, SCORES, TIMES
 
@@ -55,7 +55,10 @@ class Recorder:
         self.last: Metrics = {}
 
     def start(self, done: int, state: dict[str, Any] | None) -> int:
-        """Open the records as they were when a checkpoint was written; later lines come again.
+        """Open the records, cut back to their first `done` iterations; later lines come again.
+
+        The last of these may be in the checkpoint but not in the log, where its line comes last:
+        then its evaluation is dropped, too.
 
         done: iterations before the checkpoint
         state: of `state_dict`, as it was then; None at the beginning
@@ -70,16 +73,21 @@ class Recorder:
             self.clean = self.clean and state["clean"] and state["commit"] == self.commit
             sizes = state["sizes"]
             print(f"{self.run_dir}: resumed after iteration {done}", flush=True)
-        kept = {name: self._kept(name, sizes.get(name, 0)) for name in FILES}
+        kept, later = {}, {}
+        for name in FILES:
+            kept[name], rows = self._parts(name, sizes.get(name, 0))
+            later[name] = [row for row in rows if state and line_of(row)["iteration"] < done]
         for name, content in kept.items():
-            self.stores[name].open(content)
+            self.stores[name].open(b"".join([content, *(later[name] if later[METRICS] else ())]))
+        for row in later[METRICS]:
+            self.last |= {key: value for key, value in line_of(row).items() if key != "iteration"}
         (self.run_dir / RECORD).unlink(missing_ok=True)  # of a finished run that goes on
-        logged = kept[METRICS].count(b"\n")
+        logged = kept[METRICS].count(b"\n") + len(later[METRICS])
         self.mirrors = mirrors_of(self.config, self.run_dir, self.commit, logged)
         return logged
 
-    def _kept(self, name: str, size: int) -> bytes:
-        """The first `size` bytes of a file, on which a checkpoint relies."""
+    def _parts(self, name: str, size: int) -> tuple[bytes, list[bytes]]:
+        """The first `size` bytes of a file, on which a checkpoint relies, and later lines."""
         store = self.stores[name] = JsonlStore(self.run_dir / name)
         content = store.read()
         require(
@@ -88,7 +96,7 @@ class Recorder:
             f"checkpoint only {len(content)} are there; put them back, or delete {self.run_dir} to "
             f"start again",
         )
-        return content[:size]
+        return content[:size], content[size:].splitlines(keepends=True)
 
     def log(self, iteration: int, metrics: Metrics) -> None:
         """A line of metrics.jsonl and one of times.jsonl, and both to the mirrors.

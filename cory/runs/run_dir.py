@@ -13,7 +13,6 @@ from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
 from cory.config import Config, ConfigError, MaftConfig, nearest, require
-from cory.runs.differences import VARIED
 from cory.runs.files import unwritten, write_whole
 from cory.runs.settings import (
     ITERATIONS_KEY,
@@ -105,7 +104,7 @@ def remove_unbegun(run_dir: Path) -> None:
     if (run_dir / METRICS).exists() or in_use(run_dir):
         return
     # the settings last: by them it is a run's folder, should a kill come in between
-    for name in (OVERRIDES, VARIED, LOCK, OUTPUT, SETTINGS):
+    for name in (OVERRIDES, LOCK, OUTPUT, SETTINGS):
         (run_dir / name).unlink(missing_ok=True)
     with suppress(OSError):  # moved or deleted, or there is more in it
         run_dir.rmdir()

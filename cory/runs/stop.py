@@ -26,6 +26,7 @@ class StopRequest:
 
     def asked_anywhere(self) -> bool:
         """Whether any process of the run is, also on other nodes; every process calls this."""
+
         return distributed.any_of(self.asked())
 
     def check(self, saved: str) -> None:

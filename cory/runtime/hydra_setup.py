@@ -1,12 +1,9 @@
 """Hydra as the command uses it: folders of options beside conf/, and refusals in one line."""
 
-import os
-import re
-import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
 
 import hydra
 import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
@@ -31,9 +28,16 @@ from cory.models.cpu_products import register_resolver
 # beside the package in a checkout, inside it in an installed wheel
 _PACKAGE = Path(__file__).resolve().parents[1]
 CONF = next(path for path in (_PACKAGE / "conf", _PACKAGE.parent / "conf") if path.is_dir())
-# ValueError: what Hydra says to `model=null`; OSError: a folder that cannot be made
-HYDRAS = (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError, OSError)
-MOST_LISTED = 24  # options of a group that a refusal lists
+# ValueError: what Hydra says to `model=null`; OSError: a folder that cannot be made;
+# BrokenExecutor: a process of joblib's is gone
+HYDRAS = (
+    HydraException,
+    OmegaConfBaseException,
+    yaml.YAMLError,
+    ValueError,
+    OSError,
+    BrokenExecutor,
+)
 
 
 class OtherPlaces(SearchPathPlugin):
@@ -101,75 +105,30 @@ def one_line_refusals(words: Sequence[str]) -> Iterator[None]:
         raise ConfigError(one_line(error, words)) from error
 
 
-def expand_home(cfg: DictConfig) -> None:
-    """Folders of runs that begin with ~, which a shell leaves as it is after `run_dir=`."""
-    for key in ("run_dir", "init_from"):
-        if isinstance(cfg[key], str) and cfg[key].startswith("~"):
-            cfg[key] = str(Path(cfg[key]).expanduser())
-
-
-def one_line(error: Exception, words: Sequence[str] = ()) -> str:
-    """The key and the rule of an error of Hydra's, with the nearest name."""
-    text, cause = str(error), error.__cause__
-    if isinstance(error, MissingConfigException) and (
-        option := re.search(r"Could not find '([^/]+)/([^']+)'", text)
-    ):
-        return _no_option(option[1], option[2], error)
-    override = re.search(r"Could not override '(.+)'", text)
-    if override and isinstance(cause, OmegaConfBaseException):
-        parent = cause.parent_node
-        hint = "" if parent is None else meant(override[1], flat(parent._get_root()))
-        return f"{override[1]} is not a setting{hint}"
-    typed = words or sys.argv[1:]
-    empty = [w for w in typed if w.endswith("=null") and (CONF / w.removesuffix("=null")).is_dir()]
-    if empty and text.startswith("Config group override must be"):
-        return f"{empty[0]}: one of the options in conf/{empty[0].removesuffix('=null')} is needed"
-    said = " ".join(line.strip() for line in text.splitlines() if line.strip())
+def one_line(error: Exception, words: Sequence[str]) -> str:
+    """An error of Hydra's with the nearest name, or the word that it is about."""
+    said, cause = " ".join(str(error).partition("Config search path")[0].split()), error.__cause__
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, name = error.missing_cfg_file.partition("/")
+        # Hydra does not list what lies in subfolders
+        known = experiment_names(CONF) if group == "experiment" else error.options or ()
+        return f"{said}{nearest(name, known)}"
+    if said.startswith("Could not override") and isinstance(cause, OmegaConfBaseException):
+        key = said.split("'")[1]
+        root = None if cause.parent_node is None else cause.parent_node._get_root()
+        return f"{key} is not a setting{'' if root is None else meant(key, flat(root))}"
+    if said.startswith("Config group override must be"):
+        return f"{' '.join(word for word in words if word.endswith('=null'))}: {said}"
     if isinstance(error, OverrideParseException):  # which does not name the word
         return f"{error.override} cannot be read ({said}); special characters need quotes"
     return said
 
 
-def _no_option(group: str, name: str, error: MissingConfigException) -> str:
-    """The refusal of `group=name`, which no file of conf/ is."""
-    options = sorted(error.options or ())
-    if (CONF / "scale" / f"{group}.yaml").is_file():
-        kind, _, name = name.partition("/")
-        return f"scale={group} has no form of {kind}={name}; it has one of {', '.join(options)}"
-    if group == "experiment":  # Hydra does not list what lies in subfolders
-        options = sorted({*options, *experiment_names(CONF)})
-    hint = nearest(name, options)
-    return f"{group}={name} is not an option" + (
-        hint or f"; choose one of {', '.join(options[:MOST_LISTED])}"
-    )
-
-
-class WithoutHydrasLine:
-    """stderr, less the line that Hydra adds to a failed job: the job has said what failed."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        if text.startswith("Error executing job with overrides"):
-            return len(text)
-        return self._stream.write(text)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._stream, name)
-
-
-@contextmanager
-def hydra_raises() -> Iterator[None]:
-    """Inside, Hydra raises what it would print, by a variable that is as before afterwards."""
-    before = os.environ.get("HYDRA_FULL_ERROR")
-    os.environ["HYDRA_FULL_ERROR"] = "1"
-    try:
-        yield
-    finally:
-        del os.environ["HYDRA_FULL_ERROR"]
-        if before is not None:
-            os.environ["HYDRA_FULL_ERROR"] = before
+def expand_home(cfg: DictConfig) -> None:
+    """Folders of runs that begin with ~, which a shell leaves as it is after `run_dir=`."""
+    for key in ("run_dir", "init_from"):
+        if isinstance(cfg[key], str) and cfg[key].startswith("~"):
+            cfg[key] = str(Path(cfg[key]).expanduser())
 
 
 look_beside()

@@ -1,6 +1,7 @@
 """The loop over iterations, shared by all algorithms."""
 
 import copy
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from cory.rewards import RunReward
 from cory.runs.checkpoint import BestAgents, Checkpoints
 from cory.runs.recorder import Recorder
 from cory.runs.stop import Stopped, StopRequest
-from cory.runtime.progress import bar_stream, progress
+from cory.runtime.progress import progress
 from cory.trainers.divergence import TrainingDiverged
 
 EVALUATION = "eval/"  # begins the metrics that only evaluations have
@@ -58,7 +59,7 @@ class Loop:
         with tqdm(
             total=iterations,
             initial=start,
-            file=bar_stream(),
+            file=sys.stdout,
             desc=f"{self.config.experiment} seed {self.config.seed}",
             bar_format="{desc} |{bar:12}| {n_fmt}/{total_fmt} {elapsed}<{remaining}{postfix}",
             disable=distributed.rank() != 0 or iterations == 0,
@@ -232,7 +233,7 @@ class SavingPoint:
 def watched(config: Config, stop: StopRequest, where: str) -> Iterator[BeforeEach]:
     """A bar over an evaluation's responses, which ends with Stopped where the run is to stop."""
     with tqdm(
-        file=bar_stream(),
+        file=sys.stdout,
         desc=f"evaluation of {config.experiment} seed {config.seed}",
         bar_format="{desc} |{bar:12}| {n_fmt}/{total_fmt} {elapsed}<{remaining}",
         leave=False,

@@ -4,10 +4,9 @@ Each check yields lines that name key, value and rule. A worker checks the same 
 it can know: lengths in tokens, weights, devices.
 """
 
-import csv
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,32 +16,26 @@ from omegaconf import DictConfig
 from cory.config import (
     Config,
     ConfigError,
-    GameConfig,
     ModelConfig,
     OfflineConfig,
     PromptsConfig,
-    VerifierRewardConfig,
     judges,
-    nearest,
     parse_config,
     require,
 )
-from cory.config.names import key_of
-from cory.config.unread import unread
+from cory.config.base import typed
 from cory.models.context import described_length
 from cory.models.places import resolve
 from cory.runs.run_dir import AGENTS, has_iterations, read_record, require_own
 from cory.runs.settings import read_settings
-from cory.tasks.data.tables import FORMATS, file_of_split, json_lines
-from cory.user_function import require_functions
+from cory.tasks.data.tables import file_of_split, file_rows, require_columns
 
 Refusals = Iterator[str]
 ADAPTER = "adapter_config.json"
 # device files of GPUs that torch calls CUDA: NVIDIA's, under Windows, on a board, AMD's
 GPU_FILES = ("nvidiactl", "dxg", "nvhost-gpu", "nvmap", "kfd")
 DEVICES = Path("/dev")
-COLUMN = "_column"  # how the names of settings end that name a column
-READ_WHOLE = 32 * 2**20  # bytes of a .jsonl file up to which its lines are looked at
+READ_WHOLE = 4 * 2**20  # bytes of a file up to which its columns are looked at
 
 
 def parsed(cfg: DictConfig) -> Config:
@@ -60,24 +53,6 @@ def refuse_early(run_dir: Path, config: Config) -> None:
         return
     found = [*said_by(require_own, run_dir), *refusals(config)]
     require(not found, "\n".join(found))
-
-
-def refuse_unread(
-    config: Config, words: Sequence[str], varied: Mapping[str, str] | None = None
-) -> list[str]:
-    """Refuse settings that were typed and that the run does not read.
-
-    words: as typed; of a job of a sweep, its own; null asks for nothing
-    varied: what varies in the sweep; the others need not mean something to each of its runs, and
-        are returned, a line each; None: no sweep
-    """
-    asks = (w for w in words if not w.startswith("~") and not w.endswith("=null"))
-    typed = {key_of(word): word for word in asks}
-    found = {key: f"{typed[key]} is not read: {why}" for key, why in unread(config, typed)}
-    fixed = [] if varied is None else [key for key in found if key not in varied]
-    refused = [line for key, line in found.items() if key not in fixed]
-    require(not refused, "\n".join(refused))
-    return [found[key] for key in fixed]
 
 
 def refusals(config: Config) -> list[str]:
@@ -100,38 +75,24 @@ def model_refusals(config: Config) -> Refusals:
     """Models and judges: a folder or a file that is none, and a context that is too short."""
     for key, model in config.models.items():
         said = [*said_by(resolve, model.path, f"{key}.path")]
-        yield from said or context_refusals(config, model, key)
+        yield from said or said_by(require_context, config, model, key)
     for key, judge in judges(config.reward).items():
         path = getattr(judge, "path", None)
-        if isinstance(judge, VerifierRewardConfig):
-            yield from verifier_refusals(judge, f"{key}.path")
-        elif isinstance(path, str):
+        # a verifier may be an adapter
+        if isinstance(path, str) and not (Path(path).expanduser() / ADAPTER).is_file():
             yield from said_by(resolve, path, f"{key}.path")
-    yield from said_by(require_functions, config.reward)
 
 
-def verifier_refusals(judge: VerifierRewardConfig, key: str) -> Refusals:
-    """A verifier is a folder with a whole model or an adapter."""
-    folder = Path(judge.path).expanduser()
-    if folder.is_dir() and (folder / ADAPTER).is_file():
-        return
-    yield from said_by(resolve, judge.path, key)
-
-
-def context_refusals(config: Config, model: ModelConfig, key: str) -> Refusals:
-    """Prompt and response in one text, instructions; a worker also counts what templates add."""
-    task, algorithm = config.task, config.algorithm
+def require_context(config: Config, model: ModelConfig, key: str) -> None:
+    """Prompt and response fit in one text; a worker also counts what templates add."""
+    prompt = config.task.max_prompt_tokens
+    response = config.algorithm.sampling.max_response_tokens
     context = described_length(described_in(model, key))
-    if context is None or algorithm.speaks_remotely():
-        return
-    if task.max_prompt_tokens + algorithm.sampling.max_response_tokens > context:
-        yield (
-            f"task.max_prompt_tokens ({task.max_prompt_tokens}) and "
-            f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
-            f"exceed the context of {key}={model.name} ({context} tokens)"
-        )
-    if isinstance(algorithm, OfflineConfig):
-        yield from said_by(algorithm.check_instructions, f"{key}={model.name}", context)
+    require(
+        context is None or config.algorithm.speaks_remotely() or prompt + response <= context,
+        f"task.max_prompt_tokens ({prompt}) and algorithm.sampling.max_response_tokens "
+        f"({response}) exceed the context of {key}={model.name} ({context} tokens)",
+    )
 
 
 def described_in(model: ModelConfig, key: str) -> dict[str, Any]:
@@ -169,74 +130,30 @@ def data_refusals(config: Config) -> Refusals:
     task, algorithm = config.task, config.algorithm
     source, programs = getattr(task, "source", ""), getattr(task, "programs", None)
     train, test = getattr(task, "train_split", None), getattr(task, "test_split", None)
+    tables = [(source, task, train, "task"), (source, task, test, "task")]
     if programs is not None:
-        yield from table_refusals(source, programs, (train,), "task.programs")
-        train = None
-    yield from table_refusals(source, task, (train, test), "task")
+        tables[0] = (source, programs, train, "task.programs")
     if isinstance(algorithm, OfflineConfig) and algorithm.instructions.per_iteration > 0:
         group = algorithm.instructions
-        yield from table_refusals(group.source, group, (group.split,), "algorithm.instructions")
+        tables.append((group.source, group, group.split, "algorithm.instructions"))
+    for source, group, split, key in tables:
+        if source == "path" and split is not None and getattr(group, "path", None) is not None:
+            yield from said_by(require_table, group, split, key)
 
 
-def table_refusals(source: str, group: Any, splits: Sequence[str | None], key: str) -> Refusals:
-    """Refusals of the files of one group of settings; none for data on the hub.
+def require_table(group: Any, split: str, key: str) -> None:
+    """A file of data has the columns that settings name; a long one is left to the worker.
 
     group: with `path`, and settings that name columns; key: its dotted name
     """
-    if source != "path" or getattr(group, "path", None) is None:
-        return
-    seen: set[Path] = set()
-    for split in filter(None, splits):
-        try:
-            file = file_of_split(group.path, split, f"{key}.path")
-            names = [] if file in seen else columns_of(file, f"{key}.path")
-        except ConfigError as error:
-            yield str(error)
-            continue
-        seen.add(file)
-        if names:
-            yield from column_refusals(group, names, file, key)
-
-
-def column_refusals(group: Any, names: list[str], file: Path, key: str) -> Refusals:
-    """Settings that name a column which a file lacks."""
-    wanted = [(name, value) for name, value in group if name.endswith(COLUMN)]
+    file = file_of_split(group.path, split, f"{key}.path")
+    rows = file_rows(file, f"{key}.path") if file.stat().st_size <= READ_WHOLE else []
+    wanted = [(f"{key}.{name}", value) for name, value in group if name.endswith("_column")]
     if isinstance(group, PromptsConfig):
-        wanted += [("columns", name) for name in group.columns or ()]
-        wanted += [("prompt_template", name) for name in group.template_columns]
-    for setting, name in wanted:
-        if name is not None and name not in names:
-            yield (
-                f"{key}.{setting}={name} is not in the data ({file}); it has {', '.join(names)}"
-                f"{nearest(name, names)}"
-            )
-
-
-def columns_of(file: Path, key: str) -> list[str]:
-    """The names of a file's columns; empty where only the worker can tell, as of a long file."""
-    require(file.suffix in FORMATS, f"{key}={file} must end in one of {', '.join(FORMATS)}")
-    if file.suffix == ".jsonl" and file.stat().st_size <= READ_WHOLE:
-        return list(dict.fromkeys(name for row in json_lines(file, key) for name in row))
-    if file.suffix != ".csv":
-        return []
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            return next(csv.reader(lines), [])
-    except (OSError, ValueError, csv.Error) as error:
-        raise ConfigError(f"{key}={file}: cannot be read: {error}") from None
-
-
-def game_refusals(config: Config) -> Refusals:
-    """Files of words that games are about, and of games that are to be learned from."""
-    if isinstance(config.task, GameConfig):
-        from cory.games.word_files import read_words  # noqa: PLC0415  a tenth of a second
-
-        for key, path in config.task.word_files().items():
-            yield from said_by(read_words, path, key)
-    algorithm = config.algorithm
-    reads = isinstance(algorithm, OfflineConfig) and algorithm.from_file
-    if reads and not Path(algorithm.games).expanduser().is_file():
-        yield f"algorithm.games={algorithm.games}: there is no such file"
+        wanted += [(f"{key}.columns", name) for name in group.columns or ()]
+        wanted += [(f"{key}.prompt_template", name) for name in group.template_columns]
+    if rows:
+        require_columns([*rows[0]], [(name, value) for name, value in wanted if value is not None])
 
 
 def device_refusals(config: Config) -> Refusals:
@@ -250,20 +167,16 @@ def device_refusals(config: Config) -> Refusals:
 
 def package_refusals(config: Config) -> Refusals:
     """A package that only some runs need."""
-    if config.tensorboard and find_spec("tensorboard") is None:
-        yield 'tensorboard=true needs the package tensorboard: pip install ".[tensorboard]"'
-    if config.trackio is not None and find_spec("trackio") is None:
-        yield f'trackio={config.trackio} needs the package trackio: pip install ".[trackio]"'
+    for name, value in (("tensorboard", config.tensorboard), ("trackio", config.trackio)):
+        if value and find_spec(name) is None:
+            yield f'{name}={typed(value)} needs the package {name}: pip install ".[{name}]"'
 
 
 def endpoint_refusals(config: Config) -> Refusals:
     """A key that is not in the environment, of every endpoint that a run asks."""
-    asked = config.algorithm.endpoint_asked()
     of_judges = (getattr(judge, "endpoint", None) for judge in judges(config.reward).values())
-    for endpoint in (asked, *of_judges):
-        if endpoint is None:
-            continue
-        name = endpoint.key_variable
+    for endpoint in (config.algorithm.endpoint_asked(), *of_judges):
+        name = None if endpoint is None else endpoint.key_variable
         if name is not None and not os.environ.get(name, "").strip():
             yield (
                 f"{endpoint.key}.key_variable={name}: this environment variable is not set; it has "
@@ -287,7 +200,6 @@ CHECKS: tuple[Callable[[Config], Refusals], ...] = (
     model_refusals,
     data_refusals,
     run_refusals,
-    game_refusals,
     endpoint_refusals,
     device_refusals,
     package_refusals,

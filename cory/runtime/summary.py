@@ -16,7 +16,6 @@ import pandas as pd
 from cory.functional.intervals import mean_interval, paired_interval, pairs_needed
 from cory.report.numbers import INTERVAL, aligned, interval_text
 from cory.report.runs import AGENT, EVALUATION, LAST, end_values, judged_by, read_metrics, title
-from cory.runs.differences import SEED, read_varied
 from cory.runs.files import read_lines
 from cory.runs.recorder import TRAINING
 from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record
@@ -216,7 +215,8 @@ def show_summary(run_dir: Path) -> None:
         last = min(LAST, iterations)
         note = f"(of the training: its first iteration, and the mean of its last {last})"
         parts = [episodes(read_lines(run_dir / SAMPLES)), f"{parts[0]}\n{note}", sentence(changes)]
-        next_steps = hints(changes, read_metrics(run_dir), SEED not in read_varied(run_dir))
+        alone = "seed-" not in run_dir.name and not run_dir.name.startswith("seed")
+        next_steps = hints(changes, read_metrics(run_dir), alone)
         parts.append("\n- ".join(["What next:", *next_steps]) if next_steps else "")
     print("\n" + "\n\n".join(filter(None, parts)))
     print(f"\n{iterations} iterations in {record['wall_s']:.0f} s; records in {run_dir}")

@@ -37,7 +37,6 @@ from cory.runs.stop import Stopped, StopRequest
 from cory.runtime.build import build_parts, check_devices
 from cory.runtime.launch import FINISHED, REFUSED, STOPPED, end_with_parent, leave
 from cory.runtime.loop import Loop
-from cory.runtime.progress import above_bars
 from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.sanity_checks import FirstUpdateError
 
@@ -103,8 +102,7 @@ def train(run_dir: Path, config: Config, digest: str, stop: StopRequest) -> None
         saves_from_here()
         if stop.asked_anywhere():  # by a signal that came while all was built
             raise Stopped("left before the first iteration")
-        with above_bars():
-            loop.run()
+        loop.run()
         # Until agents and record are on the disk itself, only the training state is: in another
         # order a crash would lose all.
         export(run_dir)

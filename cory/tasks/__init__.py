@@ -61,3 +61,14 @@ class Task(Form, Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a `state_dict`."""
         ...
+
+
+class NoAnswers:
+    """Part of a form whose prompts have no answers: nothing is read, and nothing is right."""
+
+    def read(self, response: str) -> None:
+        """None: the response gives no answer."""
+
+    def is_right(self, response: str, answer: str) -> bool:
+        """False: prompts have no answers."""
+        return False

@@ -22,7 +22,6 @@ from cory.games.scripted import (
     Script,
 )
 from cory.games.state import GameState
-from cory.games.word_files import read_words
 from cory.games.words import (
     common_words,
     evenly,
@@ -30,9 +29,10 @@ from cory.games.words import (
     playable,
     without_forms_of,
 )
+from cory.tasks import NoAnswers
 from cory.tasks.data.epochs import EpochSampler, at_most, hash_of
 from cory.tasks.data.reviews import package_reviews
-from cory.tasks.forms import NoAnswers
+from cory.tasks.data.tables import read_words
 
 # the reviews that words are counted in; other tasks have no prompts from them
 REVIEWS = "lm"

@@ -5,7 +5,7 @@ import numpy as np
 from cory.config import InstructionsConfig, require
 from cory.tasks.data.epochs import EpochSampler, hash_of
 from cory.tasks.data.reviews import package_reviews
-from cory.tasks.data.tables import column_rows
+from cory.tasks.data.tables import rows_of
 
 REVIEWS = "lm"  # part of the movie reviews that replaces instruction data offline
 PROMPT_WORDS = 12  # first words of a review, shown as the instruction
@@ -32,19 +32,14 @@ def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
     if config.source == "package":
         return [_beginning(review.text) for review in package_reviews(REVIEWS)]
     assert config.path is not None
-    columns = {
-        f"{KEY}.instruction_column": config.instruction_column,
-        f"{KEY}.output_column": config.output_column,
-    }
-    if config.input_column is not None:
-        columns[f"{KEY}.input_column"] = config.input_column
-    split_key, key = f"{KEY}.split", f"{KEY}.path"
-    rows = column_rows(
-        config.source, config.path, config.split, columns, split_key=split_key, key=key
-    )
+    names = (config.instruction_column, config.output_column, config.input_column)
+    keys = (f"{KEY}.instruction_column", f"{KEY}.output_column", f"{KEY}.input_column")
+    columns = {key: name for key, name in zip(keys, names, strict=True) if name is not None}
+    where = {"split_key": f"{KEY}.split", "key": f"{KEY}.path"}
+    rows = rows_of(config.source, config.path, config.split, columns=columns, **where)
     pairs = [
         (_prompt(config, str(instruction), *inputs), str(answer).strip())
-        for instruction, answer, *inputs in rows
+        for instruction, answer, *inputs in (map(row.values.get, columns.values()) for row in rows)
         if _has_text(instruction) and _has_text(answer)
     ]
     require(bool(pairs), f"{KEY}: no row of {config.path} has an instruction and an answer")

@@ -1,69 +1,110 @@
-"""Prompts of the user's own: a column of texts or of chat messages, with or without answers."""
+"""Prompts from rows of a data set, generated or of the user's own, with or without answers."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from datetime import date, time
 from typing import Any
 
 import numpy as np
 
 from cory.config import ConfigError, PromptsConfig, require
-from cory.episode import Prompt
+from cory.episode import Message, Prompt
 from cory.tasks.answer_kinds import answer_kind
-from cory.tasks.data.chats import chat_messages
-from cory.tasks.data.prompt_set import PromptSet
-from cory.tasks.data.subset import held_out_part
-from cory.tasks.data.tables import Row, is_blank, require_columns, rows_of
-from cory.tasks.forms import AnswerForm, NoAnswers
+from cory.tasks.answers.words import CHOICES
+from cory.tasks.data.prompt_set import PromptSet, held_out_part
+from cory.tasks.data.tables import Row, is_blank, require_columns, rows_of, rows_of_split
+from cory.tasks.problems import KINDS, draw_distinct
+from cory.tasks.sandbox.programs import answered_questions
+
+# generated questions do not depend on a run's seed: all runs are trained and tested on the same
+GENERATED_SEEDS = {"train": 20_241_002, "test": 20_241_003}
+MESSAGE_KEYS = {"role", "content"}
 
 
-class PromptsForm(AnswerForm):
+class PromptsForm:
     """Asks a text in the template of the settings; reads answers of the kind `task.answers`."""
 
-    config: PromptsConfig
-
     def __init__(self, config: PromptsConfig) -> None:
-        self.kind = answer_kind(config.answers, config.seconds) if config.has_answers else None
-        super().__init__(config, NoAnswers().read if self.kind is None else self.kind.read)
+        self.config = config
+        self.kind = answer_kind(config) if config.has_answers else None
+        # the texts around a prompt in its template, which an observer's may repeat without them
+        alone = config.prompt_template.format(prompt="\0") if not config.template_columns else "\0"
+        self.before, _, self.after = alone.partition("\0")
 
     def prompt_of(self, text: str) -> Prompt:
-        """The text in the template, as a prompt without an answer."""
-        others = self.config.template_columns
-        require(
-            not others,
-            f"task.prompt_template needs {{{''.join(others[:1])}}}, a column of the data: a text "
-            f"alone, as '{text[:40]}', cannot be asked",
+        """The text in the template, as a prompt without an answer.
+
+        As it is, where the template names columns of the data beside the prompt.
+        """
+        if self.config.prompt_template != "{prompt}":
+            text = f"{self.before}{text.strip()}{self.after}"
+        return Prompt(id="probe", text=text)
+
+    def read(self, response: str) -> Hashable | None:
+        """The answer in a response; None where none can be read, or prompts have no answers."""
+        return None if self.kind is None else self.kind.read(response)
+
+    def is_right(self, response: str, answer: str) -> bool:
+        """Whether the response gives the prompt's answer; an unreadable one is wrong."""
+        given = self.read(response)
+        return given is not None and given == self.read(answer)
+
+    def observer_context(self, query: str, answers: Sequence[str]) -> str:
+        """The prompt of an agent that answers after others.
+
+        Answers keep the space around them in `{query}{response}`, which is the completed text.
+        """
+        config = self.config
+        if "{query}" not in config.answer_template:
+            answers = [answer.strip() for answer in answers]
+        quoted = config.answer_separator.join(
+            config.answer_template.format(query=query, response=answer) for answer in answers
         )
-        return Prompt(id="probe", text=self.config.prompt_template.format(prompt=text))
+        asked = query.removeprefix(self.before).removesuffix(self.after)
+        return config.observer_template.format(query=query, prompt=asked, answers=quoted)
 
 
 class PromptsTask(PromptsForm, PromptSet):
-    """Prompts of a file, a folder or a data set on the hub; none is both trained and tested on."""
+    """Prompts of a file, a folder, the hub or a generator; none is both trained and tested on."""
 
     form = PromptsForm
 
     def __init__(self, config: PromptsConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         PromptsForm.__init__(self, config)
-        parts = self._divided()
-        PromptSet.__init__(self, config, parts.__getitem__, tokenizer, stream)
-
-    def _divided(self) -> dict[str, list[Prompt]]:
-        """All prompts of both parts, `train` and `test`."""
-        config = self.config
-        train = self._prompts(self._rows("train", config.train_split))
+        train = self._prompts("train", config.train_split)
         if config.held_out_share is not None:
             train, test = held_out_part(train, config.held_out_share, config.pick_seed)
-            return {"train": train, "test": test}
-        assert config.test_split is not None  # the settings' own check
-        test = self._prompts(self._rows("test", config.test_split))
-        return {"train": train, "test": test}
+        else:
+            assert config.test_split is not None  # the settings' own check
+            test = self._prompts("test", config.test_split)
+        PromptSet.__init__(self, config, train, test, tokenizer, stream)
 
     def _rows(self, part: str, split: str) -> list[Row]:
+        """The rows of a part, `train` or `test`, that `task.only` keeps."""
         config, key = self.config, f"task.{part}_split"
-        return rows_of(config.source, config.path, split, split_key=key, subset=config.subset)
+        if config.source == "generated":
+            return generated_rows(config, part, split)
+        assert config.path is not None  # the settings' own check
+        if config.programs is not None and part == "train":
+            return answered_questions(config, split)
+        subsets: list[str | None] = [None]  # of local files there is one part, without a name
+        if config.source == "hub":
+            subsets = [*config.subset] if isinstance(config.subset, list) else [config.subset]
+        rows = [
+            row
+            for subset in subsets
+            for row in rows_of(config.source, config.path, split, split_key=key, subset=subset)
+        ]
+        if config.only is None or config.only_column is None:
+            return rows
+        require_columns(list(rows[0].values), [("task.only_column", config.only_column)])
+        rows = [row for row in rows if str(row.values[config.only_column]) in config.only]
+        require(bool(rows), f"task.only={config.only}: there is no such row in {key}={split}")
+        return rows
 
-    def _prompts(self, rows: Sequence[Row]) -> list[Prompt]:
-        config, names = self.config, list(rows[0].values)
+    def _prompts(self, part: str, split: str) -> list[Prompt]:
+        config, rows = self.config, self._rows(part, split)
+        names = list(rows[0].values)
         wanted = [
             ("task.prompt_column", config.prompt_column),
             ("task.answer_column", config.answer_column),
@@ -112,27 +153,32 @@ class PromptsTask(PromptsForm, PromptSet):
 
     def _text(self, row: Row, prompt: str) -> str:
         """The prompt in the template, with the row's columns that the template names."""
-        values: dict[str, Any] = {"prompt": prompt}
+        template = self.config.prompt_template
+        if template == "{prompt}":  # with the space around it, which a text to continue may need
+            return prompt
+        values: dict[str, Any] = {"prompt": prompt.strip()}
         for name in self.config.template_columns:
-            values[name] = row.values[name]
+            value = row.values[name]
             require(
-                values[name] is not None,
+                value is not None,
                 f"{row.where} has no '{name}', which task.prompt_template needs",
             )
+            values[name] = value.strip() if isinstance(value, str) else value
+            if isinstance(value, list):
+                values[name] = options(value, f"{row.where}: '{name}'")
         try:
-            return self.config.prompt_template.format(**values)
-        # a format that the value lacks, as {name:.2f} of a text or {name:>10} of a list
-        except (ValueError, TypeError) as error:
+            return template.format(**values)
+        except (ValueError, TypeError) as error:  # a format that the value lacks, as :.2f of a text
             raise ConfigError(f"{row.where}: task.prompt_template: {error}") from None
 
     def _answer(self, row: Row) -> str | None:
         """The right answer as a text that `read` reads."""
-        if self.kind is None:
-            return None
         config = self.config
-        assert config.answer_column is not None  # there is a kind
+        if self.kind is None or config.answer_column is None:
+            return None
         value = row.values[config.answer_column]
-        answer = self.kind.gold(value)
+        text = str(value).strip() if isinstance(value, str | int | float) else ""
+        answer = self.kind.gold(text)
         if answer is None:
             raise ConfigError(
                 f"{row.where}: '{config.answer_column}' must be {self.kind.wanted} with "
@@ -141,20 +187,72 @@ class PromptsTask(PromptsForm, PromptSet):
         return answer
 
 
+def generated_rows(config: PromptsConfig, part: str, split: str) -> list[Row]:
+    """Generated questions and answers of a part, or of a slice of it; the same for every run."""
+    count = config.train_problems if part == "train" else config.test_problems
+    assert config.kinds is not None and count is not None  # the settings' own check
+    for kind in config.kinds:
+        require(kind in KINDS, f"task.kinds: {kind} is not one of {', '.join(KINDS)}")
+    try:
+        stream = np.random.default_rng(GENERATED_SEEDS[part])
+        problems = draw_distinct(stream, config.kinds, part, count)
+    except ValueError as error:
+        raise ConfigError(f"task.{part}_problems={count}: {error}") from None
+    rows = rows_of_split(split, part, count, f"task.{part}_split")
+    require(bool(rows), f"task.{part}_split={split} has none of the {count} problems")
+    asked, column = config.prompt_column, str(config.answer_column)
+    return [
+        Row(
+            f"{part}:{row + 1}",
+            f"task.source=generated: {part} problem {row + 1}",
+            {asked: problems[row].question, column: problems[row].answer},
+        )
+        for row in rows
+    ]
+
+
+def options(texts: Sequence[Any], where: str) -> str:
+    """Four texts as a question's options, on a line each, as `(A) Paris`."""
+    require(
+        len(texts) == len(CHOICES)
+        and all(isinstance(text, str) and not is_blank(text) for text in texts),
+        f"{where} must be a text, or a list of four that are options",
+    )
+    lettered = zip(CHOICES, texts, strict=True)
+    return "\n".join(f"({letter}) {text.strip()}" for letter, text in lettered)
+
+
+def chat_messages(value: Sequence[Any], where: str) -> list[Message]:
+    """The messages of one prompt; ConfigError for another form.
+
+    where: row and column, for refusals
+    """
+    messages = []
+    for number, message in enumerate(value, 1):
+        given = message.items() if isinstance(message, dict) else ()
+        texts = {key: text for key, text in given if text is not None}
+        require(
+            set(texts) == MESSAGE_KEYS and all(isinstance(text, str) for text in texts.values()),
+            f"{where}, message {number} must have a text as role and as content alone, got "
+            f"{message}",
+        )
+        messages.append(texts)
+    require(
+        bool(messages) and messages[-1]["role"] == "user" and not is_blank(messages[-1]["content"]),
+        f"{where} must end with a message of the user's that is not empty",
+    )
+    return messages
+
+
 def plain_value(value: object, where: str, column: str) -> Any:
     """A value as JSON has it, dates as ISO 8601; ConfigError for one that JSON does not know.
 
     where: the row, for the refusal
     """
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    if isinstance(value, list | tuple):
-        return [plain_value(entry, where, column) for entry in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: plain_value(entry, where, column) for key, entry in value.items()}
-    if isinstance(value, date | time):  # a datetime is a date
-        return value.isoformat()
-    raise ConfigError(
-        f"{where}: '{column}' holds {type(value).__name__}, which no reward is handed; name the "
-        f"columns to hand over in task.columns"
-    )
+    try:
+        return json.loads(json.dumps(value, default=lambda day: day.isoformat()))
+    except (TypeError, ValueError, AttributeError):
+        raise ConfigError(
+            f"{where}: '{column}' holds {type(value).__name__}, which no reward is handed; name "
+            f"the columns to hand over in task.columns"
+        ) from None

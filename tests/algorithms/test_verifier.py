@@ -270,6 +270,7 @@ def test_right_is_said_where_the_answer_is_known_and_absent_turns_get_nothing(
     assert [one.right for one in known.turns] == [True, False, None]
     assert unknown.turns[0].right is None
     monkeypatch.setattr(distributed, "first_works", lambda work: [not right for right in work()])
+    known.turns[0].right = known.turns[1].right = None
     reward.score([known, unknown])
     assert [one.right for one in known.turns] == [False, True, None]
     assert known.turns[2].score is None

@@ -52,11 +52,16 @@ APP_B3 = {  # Subramaniam et al., App. B.3, as printed: Phi-3, Mistral, LLaMA-3
     "no ground truth": ("algorithm.select", ("own",) * 3),
     "judge": ("reward.name", ("exact_match",) * 3),
 }
+LEVELS = ["Level 1", "Level 2", "Level 3"]
 PROBLEMS = {  # section 3.1, App. H and K: the option, and how many problems are learnt and tested
     "arithmetic": {"task.kinds": ["mixed"], "task.train_problems": 500, "task.test_problems": 500},
     "gsm": {"task.path": "openai/gsm8k", "task.pick_train": 500, "task.pick_test": 500},
-    "math": {"task.levels": [1, 2, 3], "task.pick_train": 500, "task.pick_test": 500},
-    "mathall": {"task.levels": None, "task.pick_train": 500, "task.pick_test": 500},
+    "math": {
+        "task.only": LEVELS,
+        "task.pick_train": 500,
+        "task.pick_test": 500,
+    },
+    "mathall": {"task.only": None, "task.pick_train": 500, "task.pick_test": 500},
     "mmlu": {"task.subset": "all", "task.pick_train": 500, "task.pick_test": 500},
 }
 
@@ -214,7 +219,7 @@ ROWS = [
     ("gpt35_gsm_base_5", "gpt35_gsm_base", "agents=5 evaluation_agents=5 task.pick_test=500"),
     ("phi3_{task}_union", "phi3_{task}_maft", "policies=single"),
     ("phi3_{task}_share{w}", "phi3_{task}_maft", "critic_share={w}.0"),
-    ("llama3_mathall_{all}", "llama3_math_{all}", "task.levels=null"),
+    ("llama3_mathall_{all}", "llama3_math_{all}", "task.only=null"),
     ("llama3_mmlu_base", "llama3_mmlu_maft", "policies=single iterations=0"),
     ("llama3_mmlu_majority_ft", "llama3_mmlu_maft", MAJORITY),
     ("llama3_math_unique_id", "llama3_math_base", "identities=true"),

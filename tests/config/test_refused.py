@@ -330,12 +330,9 @@ seed=0
 task.held_out_share=null -> task.test_split=null: needs task.held_out_share, got null
 task.test_split=test -> task.held_out_share=0.5: needs task.test_split=null, got test
 """,
-    "math": """
-task.subjects=[algebra] ; task.source=path ; task.path=x -> needs task.source=hub, got path
-""",
     "tinygsm": """
 task.source=generated ; task.kinds=[sum] ; task.train_problems=9 ; task.test_problems=9
-    -> task.programs: needs task.source=hub or path, got generated
+    -> task.programs: needs task.source=path or hub, got generated
 """,
     "partner_of_cory": """
 seed=0 -> partner=tiny_2x: needs algorithm=maporl

@@ -26,7 +26,7 @@ from tests.support.composing import parsed
         ("reward.path={model}", "the checkpoint has no weights for score.weight"),
         ("reward.label=JOY", "reward.label=JOY is not a class of {judge}; choose one of NEGATIVE"),
         ("task.source=hub task.path=nobody/nothing", "=nobody/nothing: |task.source=path"),
-        ("task.text_column=body", "task.text_column=body is not in the data; it has text, label"),
+        ("task.prompt_column=body", "task.prompt_column=body is not in the data; it has text, la"),
         ("task.path={tmp}/bad.parquet", "task.path={tmp}/bad.parquet: cannot be"),
         ("task.test_split=test", "task.test_split=test: |is one file|train[:90%]"),
         ("task.min_characters=500", "no train review of task.source=path is that long"),
@@ -41,7 +41,8 @@ def test_models_and_data_that_cannot_be_used_are_refused(
     tiny_judge: str,
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "ok.jsonl").write_text(json.dumps({"text": "a fine film", "label": 1}) + "\n")
+    rows = [{"text": text, "label": 1} for text in ("a fine film", "a bad film")]
+    (tmp_path / "ok.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "bad.parquet").write_text("PAR?")
     names = {"tmp": tmp_path, "model": tiny_model, "judge": tiny_judge}
     config = parsed(
@@ -50,8 +51,8 @@ def test_models_and_data_that_cannot_be_used_are_refused(
         "task.source=path",
         f"task.path={tmp_path}/ok.jsonl",
         "task.min_characters=1",
-        "task.train_split='train[:100%]'",
-        "task.test_split='train[:100%]'",
+        "task.train_split='train[:50%]'",
+        "task.test_split='train[50%:]'",
         *overrides.format(**names).split(),
     )
     with pytest.raises(ConfigError) as refusal:

@@ -130,9 +130,7 @@ def evaluator_of(skills: tuple[float, ...] = (0.3, 0.6)) -> tuple[TeamEvaluator,
     play = pioneer_observer(roles, lambda q, seen: f"{q} | {'; '.join(seen)}")
     agents: Any = {actor.name: actor for actor in actors}
     task: Any = Questions()
-    evaluator = TeamEvaluator(
-        agents, task, Judge(), sampling(), play, agents, len(agents), score_metrics
-    )
+    evaluator = TeamEvaluator(agents, task, Judge(), sampling(), play, agents, score_metrics)
     return evaluator, actors
 
 

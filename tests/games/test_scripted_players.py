@@ -9,8 +9,7 @@ import pytest
 
 from cory.config import GameConfig
 from cory.games import GameRules, decided_state, rules_of
-from cory.games.associations import SMOOTHING, associate
-from cory.games.listener import Listener, belief
+from cory.games.associations import SMOOTHING, Listener, associate, belief
 from cory.games.scripted import (
     Guesser,
     Hinter,

@@ -16,7 +16,7 @@ from cory.evaluation.responses import EvalRequest
 from cory.inference import Said, load_team, on_device, require_device
 from cory.runs.export import export_agents
 from cory.runtime.build import build_parts
-from cory.tasks.questions import QuestionsForm
+from cory.tasks.prompts import PromptsForm
 from scripts import ask as command
 from tests.support.refusals import refusal
 
@@ -40,7 +40,7 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
     said = [[turn["response"] for turn in line["turns"]] for line in request.lines]
     form = parts.task
     asked = [prompt.text for prompt in form.held_out(config.evaluation.prompts, "test")]
-    assert isinstance(form, QuestionsForm)
+    assert isinstance(form, PromptsForm)
     return [text.removeprefix(form.before).removesuffix(form.after) for text in asked], said
 
 

@@ -151,13 +151,13 @@ def test_then_it_is_the_lowest_grade_or_a_refusal(start: Start, tmp_path: Path) 
     assert scores(again, "abcd") == [0.0] and len(server.asked) == 3
 
 
-def test_a_run_that_was_refused_asks_again(start: Start, tmp_path: Path) -> None:
-    server, reward = start(slow(2), asked_again=1)
+def test_a_run_that_is_refused_says_why(start: Start) -> None:
+    server, reward = start(slow(99), asked_again=1)
     said = refusal(lambda: scores(reward, "abcd"))
     assert said.startswith("reward.unreadable=refuse: 2 replies about the response 'abcd'")
-    again = Judge(reward.config, None, None)
-    again.begin(RunFacts(tmp_path, 9, None))
-    assert scores(again, "abcd") == [0.4] and len(server.asked) == 3
+    assert len(server.asked) == 2 and said.endswith(
+        "take its replies out of judge.jsonl to ask again"
+    )
 
 
 def test_what_the_endpoint_refuses_names_the_reward(start: Start) -> None:

@@ -138,7 +138,5 @@ QUERY = "Another fun, witty, frothy"
 def test_what_the_observer_of_a_review_sees(
     overrides: list[str], answers: list[str], quoted: str
 ) -> None:
-    task = ImdbTask.__new__(ImdbTask)  # its data and tokenizer play no part
-    task.config = parsed(*overrides).task
-    shown = task.observer_context(QUERY, answers)
+    shown = ImdbTask.form(parsed(*overrides).task).observer_context(QUERY, answers)
     assert shown == f"I can make this sentence {quoted} more positive: {QUERY}"

@@ -6,14 +6,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from cory.runs.differences import (
-    read_varied,
-    settings_of,
-    short_keys,
-    short_words,
-    telling_keys,
-    write_varied,
-)
+from cory.runs.differences import settings_of, short_keys, short_words, telling_keys
 
 
 def test_the_seed_counts_neither_by_itself_nor_in_a_path(tmp_path: Path) -> None:
@@ -39,10 +32,3 @@ def test_what_tells_runs_apart_is_written_in_short() -> None:
     assert short_words(runs[0], keys) == ["model.path=a", "reward.path=b", "kl=0.1"]
     (word,) = short_words(runs[1], ["model.path"])
     assert word.startswith("path=begins like this") and len(word) == len("path=") + 40
-
-
-def test_a_run_of_a_sweep_keeps_what_varies(tmp_path: Path) -> None:
-    assert read_varied(tmp_path) == {}
-    varied = {"experiment": "cory/imdb_ppo", "algorithm.kl_coef": "0.3", "seed": "1"}
-    write_varied(tmp_path, varied)
-    assert read_varied(tmp_path) == varied

@@ -18,7 +18,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from cory.config import Config, ConfigError, parse_config
 from cory.episode import Episode, Prompt, Turn
-from cory.runs.differences import write_varied
 from cory.runs.mirrors import (
     COLUMNS,
     TENSORBOARD,
@@ -93,7 +92,7 @@ def wandb_run(run_dir: Path, words: tuple[str, ...], *iterations: int) -> Offlin
 
 @pytest.mark.slow
 def test_an_offline_run_holds_every_number_the_settings_and_the_samples(tmp_path: Path) -> None:
-    run = wandb_run(tmp_path, ("offline", "sweep=cory/fig3"), 0, 1, 2)
+    run = wandb_run(tmp_path / "seed7", ("offline", "sweep=cory/fig3"), 0, 1, 2)
     assert run.numbers() == [{"iteration": i, **numbers(i)} for i in range(3)]
     assert run.axes["*"] == "iteration"
     assert run.config["seed"] == 7 and run.config["algorithm"]["name"] == "cory"
@@ -108,10 +107,8 @@ def test_an_offline_run_holds_every_number_the_settings_and_the_samples(tmp_path
 
 @pytest.mark.slow
 def test_what_varies_in_a_sweep_or_is_set_names_run_and_group(tmp_path: Path) -> None:
-    varied = {"algorithm.kl_coef": "0.3", "seed": "7", "experiment": "quickstart"}
-    write_varied(tmp_path, varied)
-    run = wandb_run(tmp_path, ()).run
-    named = ("quickstart/kl_coef=0.3/seed7", "quickstart, kl_coef=0.3")
+    run = wandb_run(tmp_path / "algorithm.kl_coef-0.3_seed-7", ()).run
+    named = ("quickstart/algorithm.kl_coef-0.3_seed-7", "quickstart, algorithm.kl_coef-0.3")
     assert (run.display_name, run.run_group) == named
     words = ("entity=team", "name=mine", "group=ours", "tags=[a,b]", "notes='why not'")
     (tmp_path / "own").mkdir()
@@ -276,8 +273,8 @@ def test_trackio_gets_name_group_settings_metrics_and_samples(
     mirror.log_samples(3, [episode("p-1")])
     mirror.close()
     run = mirror.run
-    assert (run.words["project"], run.words["group"]) == ("my films", "quickstart")
-    assert run.words["name"].startswith("quickstart/seed7/")
+    assert (run.words["project"], run.words["group"]) == ("my films", "quickstart, a")
+    assert run.words["name"].startswith("quickstart/a/")
     assert run.words["config"]["seed"] == 7 and run.words["resume"] == "allow"
     assert run.logged == [(3, {SCORE: 0.5}), (3, {"samples": row(3, "p-1")})]
     assert run.finished and capsys.readouterr().out == ""

@@ -49,7 +49,18 @@ def run(tmp_path: Path, config_of: ConfigOf) -> Run:
 
 
 def test_lines_behind_the_checkpoint_are_cut_off(run: Run) -> None:
-    """Also the evaluation and the numbers of its last iteration, which are logged again."""
+    logged, kept = run.again(run.state)
+    assert logged == 4
+    four = [0, 1, 2, 3]
+    twice = [0, 0, 1, 1, 2, 2, 3, 3]
+    assert kept == dict(zip(NAMES, (four, four, twice, four), strict=True))
+    assert run.last == {"reward": 0.25}
+
+
+def test_an_iteration_that_was_not_logged_loses_its_evaluation(run: Run) -> None:
+    """The kill came after its evaluation and before its line."""
+    path = run.run_dir / "metrics.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]) + b'{"iteration": 3')
     logged, kept = run.again(run.state)
     assert logged == 3
     assert kept["metrics.jsonl"] == kept["times.jsonl"] == kept["prompt_scores.jsonl"] == [0, 1, 2]

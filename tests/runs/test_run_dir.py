@@ -11,7 +11,6 @@ import pytest
 from omegaconf import DictConfig
 
 from cory.config import ConfigError, parse_config
-from cory.runs.differences import write_varied
 from cory.runs.run_dir import (
     AGENTS,
     LOCK,
@@ -199,7 +198,6 @@ def test_what_a_variable_holds_is_in_no_file_and_the_run_still_has_it(
 def test_a_refused_run_leaves_nothing(tmp_path: Path, there: str | None) -> None:
     run_dir = tmp_path / "run"
     write_settings(run_dir, compose_config(), [])
-    write_varied(run_dir, {"seed": "1"})
     if there is not None:
         (run_dir / there).touch()
     before = files_of(run_dir)

@@ -21,13 +21,13 @@ def command() -> Iterator[None]:
         yield
 
 
-def test_a_signal_asks_all_processes_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_asks_all_processes_of_a_command() -> None:
     StopRequest().check("nothing")
     with signals.interruptible():
         signals.saves_from_here()
         os.kill(os.getpid(), signal.SIGTERM)
         until(signals.stopping)
-    monkeypatch.setattr(signals, "_received", [])  # as in a process that it starts
+    signals._received.clear()  # as in a process that it starts
     assert StopRequest().asked_anywhere() and signals.stop_code() == 143
     with pytest.raises(Stopped, match=r"^saved with 3 of 10 debates$"):
         StopRequest().check("with 3 of 10 debates")

@@ -87,9 +87,8 @@ def asked(questions: Path) -> list[str]:
         "task.train_split='train[:50%]'",
         "task.test_split='train[50%:]'",
         "task.max_prompt_tokens=24",
-        "task.example=''",
-        "task.prompt_template='{question} So'",
-        "task.observer_template='{question} {answers} So'",
+        "task.prompt_template='{prompt} So'",
+        "task.observer_template='{prompt} {answers} So'",
         "evaluation.samples=4",
         "evaluation.k=[1,4]",
     ]

@@ -14,13 +14,12 @@ import torch
 from hydra.core.global_hydra import GlobalHydra
 
 from cory.runs.signals import STOP_FILE
-from cory.runtime.words import TYPED
 
 # of new variables, those that say how a process is to work; libraries set others when they are
 # imported or first used, once and for all
 TELLING = ("CORY_", "RANK", "LOCAL_", "WORLD_", "GROUP_", "MASTER_", "OMP_", "CUDA_", "PYTHON")
 # of a command, whose process ends with it; here it goes on, and the next test must not read them
-OF_A_COMMAND = (STOP_FILE, TYPED)
+OF_A_COMMAND = (STOP_FILE, "HYDRA_FULL_ERROR")
 VARIABLE = "the variable "
 
 

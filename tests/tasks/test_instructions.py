@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from cory.config import ConfigError, InstructionsConfig
 from cory.tasks.instructions import load_instructions
+from tests.tasks.rows import write_rows
 
 ROWS = [
     {"instruction": " Add the numbers. ", "input": "1 2", "output": " 3 "},
@@ -21,11 +21,9 @@ ROWS = [
 
 @pytest.fixture
 def config(tmp_path: Path) -> InstructionsConfig:
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     return InstructionsConfig(
         source="path",
-        path=str(path),
+        path=str(write_rows(tmp_path / "rows.jsonl", ROWS)),
         split="train",
         instruction_column="instruction",
         input_column="input",

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cory.tasks.answers.answers import final_number
+from cory.tasks.answers.numbers import final_number
 from cory.tasks.problems import KINDS, PARTS, draw_distinct, draw_problem, part_of
-from cory.tasks.questions import QuestionsTask
+from cory.tasks.prompts import PromptsTask
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 
 
-def task(tokenizer: Any, *overrides: str, seed: int = 0) -> QuestionsTask:
+def task(tokenizer: Any, *overrides: str, seed: int = 0) -> PromptsTask:
     settings = parsed("task=arithmetic", "task.max_prompt_tokens=500", *overrides).task
-    return QuestionsTask(settings, tokenizer, np.random.default_rng(seed))
+    return PromptsTask(settings, tokenizer, np.random.default_rng(seed))
 
 
 def value_of(sum_: str) -> Fraction:
@@ -130,20 +130,17 @@ def test_the_task_asks_generated_questions(tokenizer: Any) -> None:
     assert not {p.text for p in train} & {p.text for p in test}
     for prompt in [*train, *test]:
         found = re.fullmatch(r"Question: (.+\?) Answer:", prompt.text)
-        assert found and part_of(found[1]) == prompt.id.split("-")[1]
+        assert found and part_of(found[1]) == prompt.id.split(":")[0]
         assert prompt.answer is not None and final_number(prompt.answer) is not None
     seen = arithmetic.observer_context(test[0].text, [" 1 + 1 = 2.", "2."])
     assert seen == test[0].text.replace(" Answer:", " Reference: 1 + 1 = 2. Reference: 2. Answer:")
 
 
-def test_every_run_has_the_same_questions_in_its_own_order(tokenizer: Any) -> None:
-    size = ["task.train_problems=40", "task.test_problems=10"]
-    one, other = task(tokenizer, *size), task(tokenizer, *size, seed=1)
-    assert one.parts == other.parts
-    assert one.held_out(4, "train") == one.parts["train"][:4]
-    first, second = one.sample(40), other.sample(40)
-    assert first != second
-    assert sorted(p.id for p in first) == sorted(p.id for p in second)
+def test_every_run_and_machine_has_the_same_questions(tokenizer: Any) -> None:
+    words = ["task.kinds=[add,story,chain]", "task.train_problems=3", "task.test_problems=3"]
+    parts = task(tokenizer, *words, "task.test_split='test[:1]'").parts
+    assert any("Finn has 40 pencils and buys 3 jars" in one.text for one in parts["train"])
+    assert parts["test"][0].text == "Question: What is 25 + 2 - 9 + 5 + 2? Answer:"
 
 
 @pytest.mark.parametrize(

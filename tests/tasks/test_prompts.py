@@ -118,9 +118,9 @@ def test_cells_of_a_csv_file_are_the_texts_that_stand_there(make: Make, tmp_path
     assert {p.columns["v"] for p in found} == {None}
     for content, said in (
         ("prompt,gold\n,a\n", "a.csv: row 1: 'prompt' must be a text"),
-        ("prompt,gold\na,b,c\n", "a.csv: row 1 has more cells than the header"),
-        ("prompt,gold,gold\na,b,c\n", "a.csv: two columns are called 'gold'"),
-        ('prompt,gold\na,"b\n', "a.csv: cannot be read as cells between commas: unexpected"),
+        ("prompt,gold\na,b,c\n", "a.csv: cannot be read: row 1 has more cells than the header"),
+        ("prompt,gold,gold\na,b,c\n", "a.csv: cannot be read: two columns have one name: pr"),
+        ('prompt,gold\na,"b\n', "a.csv: cannot be read: unexpected"),
         ("prompt;gold\na;b\n", "task.prompt_column=prompt is not in the data; it has prompt;gold"),
     ):
         (tmp_path / "a.csv").write_text(content)
@@ -152,7 +152,7 @@ def test_the_hub(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
         *("task.source=hub", "task.path=me/mine", "task.subset=short", "task.test_split=validation")
     )
     assert asked == [("me/mine", "short", "train"), ("me/mine", "short", "validation")]
-    assert ids(task.parts["test"])[0] == "validation:1"
+    assert ids(task.parts["test"])[0] == "short/validation:1"
     assert task.parts["test"][0].columns == {"target": 12, "tags": ["t12"]}
 
 
@@ -199,6 +199,7 @@ ANSWERS = [
     ("number", 7, "7", "So it is 7.00.", "8"),
     ("number", "3 + 4 = 7\n#### 7", "7", r"\boxed{7}", "3 + 4"),
     ("choice", 2, "C", "The answer is C", "(B)"),
+    ("label", 1.0, "neutral", r"\boxed{neutral}", "It is entailed"),
     ("formula", r"\frac12", r"\boxed{\frac12}", r"It is \boxed{0.5}", "0.5"),
     ("formula", r"so \boxed{x}", r"\boxed{x}", r"\boxed{x}", r"\boxed{y}"),
 ]
@@ -240,11 +241,10 @@ def test_templates(make: Make, tmp_path: Path) -> None:
     prompt = every(task)["mine.jsonl:3"]
     assert prompt.text == "On a 2: 2{? {x}"
     said = task.observer_context(prompt.text, [" one {1}\n", "two"])
-    assert said == "On a 2: 2{? {x} | < one {1}> & <two>"
-    with pytest.raises(ConfigError, match=r"^task.prompt_template needs \{on\}, a column"):
-        task.prompt_of("Why?")
+    assert said == "On a 2: 2{? {x} | <one {1}> & <two>"
+    assert task.prompt_of("Why?").text == "Why?"
     done = make("task.answer_template='{query}{response}'")
-    assert done.observer_context("It", [" is. "]) == "Somebody else answered:\nIt is.\n\nIt"
+    assert done.observer_context("It", [" is. "]) == "Somebody else answered:\nIt is. \n\nIt"
     plain = make()
     assert plain.observer_context("Q", ["A"]) == "Somebody else answered:\nA\n\nQ"
 
@@ -377,14 +377,18 @@ def test_wrong_settings_are_refused(make: Make, overrides: list[str], said: str)
 
 FILES = [
     ("mine.jsonl", "", "has no rows"),
-    ("mine.jsonl", '{"prompt": "a"}\nx\n', "line 2 is not JSON: Expecting value"),
-    ("mine.jsonl", '{"prompt": "a"}\n{"prompt": "\udcff"}\n', "line 2 is not UTF-8: "),
-    ("mine.jsonl", "[1]\n", "line 1 must be an object with keys"),
+    ("mine.jsonl", '{"prompt": "a"}\nx\n', "cannot be read: line 2: Expecting value"),
+    (
+        "mine.jsonl",
+        '{"prompt": "a"}\n{"prompt": "\udcff"}\n',
+        "'utf-8' codec can't decode",
+    ),
+    ("mine.jsonl", "[1]\n", "line 1: it must be an object with keys"),
     ("mine.jsonl", '{"prompt": "a"}\n{"prompt": "\\u200b"}\n', "line 2: 'prompt' must be a text"),
-    ("mine.jsonl", '{"prompt": "a"}\n{"prompt": "b\\ud83d"}\n', "line 2 is not JSON: 'utf-8'"),
-    ("mine.jsonl", '{"prompt": "a"}\n' + "[" * 100_000 + "\n", "line 2 is not JSON"),
-    ("mine.json", "[]", "there is no row in task.train_split=train"),
-    ("mine.json", '{"prompt": "a"}\n{"prompt": "b"}', "is not JSON: Extra data"),
+    ("mine.jsonl", '{"prompt": "a"}\n{"prompt": "b\\ud83d"}\n', "line 2: 'utf-8' codec"),
+    ("mine.jsonl", '{"prompt": "a"}\n' + "[" * 100_000 + "\n", "line 2: "),
+    ("mine.json", "[]", "has no rows"),
+    ("mine.json", '{"prompt": "a"}\n{"prompt": "b"}', "cannot be read: Extra data"),
     ("mine.json", '{"prompt": ["a"]}', "must be a list of objects with keys"),
 ]
 

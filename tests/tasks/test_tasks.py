@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
@@ -13,6 +12,7 @@ from cory.config import ConfigError
 from cory.tasks.data.reviews import Review, clean, package_reviews
 from cory.tasks.imdb import ImdbTask
 from tests.support.composing import parsed
+from tests.tasks.rows import write_rows
 
 REVIEWS = [f"review {n} says that the movie was good and the film was bad" for n in range(100)]
 SLICES = ["task.train_split='train[:90%]'", "task.test_split='train[90%:]'"]
@@ -34,9 +34,7 @@ def file_task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> Imd
 
 @pytest.fixture
 def reviews_file(tmp_path: Path) -> Path:
-    path = tmp_path / "reviews.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in REVIEWS))
-    return path
+    return write_rows(tmp_path / "reviews.jsonl", [{"text": text} for text in REVIEWS])
 
 
 def test_the_parts_of_the_package_share_no_review(parts: dict[str, list[Review]]) -> None:
@@ -77,9 +75,9 @@ def test_a_review_becomes_one_paragraph(raw: str, text: str) -> None:
 
 def lengths(imdb: ImdbTask, count: int) -> Counter[int]:
     """How many of `count` prompts are the first n tokens of their review, for each n."""
-    reviews, found = dict(imdb.parts["train"]), Counter[int]()
+    reviews, found = {one.id: one.text for one in imdb.parts["train"]}, Counter[int]()
     for prompt in imdb.sample(count):
-        ids = imdb.tokenizer(reviews[int(prompt.id.removeprefix("imdb-train-"))])["input_ids"]
+        ids = imdb.tokenizer(reviews[prompt.id])["input_ids"]
         fits = [n for n in range(1, 20) if imdb.tokenizer.decode(ids[:n]) == prompt.text]
         assert len(fits) == 1 and prompt.answer is None
         found[fits[0]] += 1
@@ -101,7 +99,7 @@ def test_sampling_is_a_function_of_the_seed(reviews_file: Path, tokenizer: Any) 
 def test_held_out_prompts_depend_on_nothing(reviews_file: Path, tokenizer: Any) -> None:
     imdb, other, third = (file_task(reviews_file, tokenizer, seed=s) for s in (1, 2, 1))
     first = imdb.held_out(10, "test")
-    assert [prompt.id for prompt in first] == [f"imdb-test-{n}" for n in range(10)]
+    assert [prompt.id for prompt in first] == [f"reviews.jsonl:{n}" for n in range(91, 101)]
     assert len({len(prompt.text) for prompt in first}) > 1
     next_ones = imdb.sample(5)
     assert imdb.held_out(10, "test") == first == other.held_out(10, "test")
@@ -111,13 +109,13 @@ def test_held_out_prompts_depend_on_nothing(reviews_file: Path, tokenizer: Any) 
 
 
 def test_short_reviews_are_left_out(tokenizer: Any, tmp_path: Path) -> None:
-    path = tmp_path / "reviews.jsonl"
     lengths = [5, 10, 11, 30, 9, 10, 10, 40, 3, 12]
-    path.write_text("".join(json.dumps({"text": "x" * n}) + "\n" for n in lengths))
+    path = write_rows(tmp_path / "reviews.jsonl", [{"text": "x" * n} for n in lengths])
     imdb = file_task(path, tokenizer, "task.min_characters=10")
-    assert [(row, len(text)) for row, text in imdb.parts["train"]] == [
-        (1, 10), (2, 11), (3, 30), (5, 10), (6, 10), (7, 40)
-    ]  # fmt: skip
-    assert [(row, len(text)) for row, text in imdb.parts["test"]] == [(0, 12)]
+    kept = {
+        part: [(p.id.split(":")[1], len(p.text)) for p in imdb.parts[part]] for part in imdb.parts
+    }
+    assert kept["train"] == [("2", 10), ("3", 11), ("4", 30), ("6", 10), ("7", 10), ("8", 40)]
+    assert kept["test"] == [("10", 12)]
     package = task(tokenizer)
-    assert min(len(text) for _, text in package.parts["train"] + package.parts["test"]) >= 200
+    assert min(len(one.text) for one in package.parts["train"] + package.parts["test"]) >= 200

@@ -1,9 +1,8 @@
-"""TinyGSM: questions whose answers are computed, kept or left out, and computed once."""
+"""TinyGSM: questions whose answers are computed, kept or left out."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ import numpy as np
 import pytest
 
 from cory import distributed
-from cory.tasks.questions import QuestionsTask
+from cory.tasks.prompts import PromptsTask
 from cory.tasks.sandbox import programs
-from cory.tasks.sandbox.process import Limits, ProgramResult
+from cory.tasks.sandbox.process import ProgramResult
 from cory.tasks.sandbox.programs import answer_of
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
@@ -45,33 +44,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def task(folder: Path, tokenizer: Any, *overrides: str) -> QuestionsTask:
+def task(folder: Path, tokenizer: Any, *overrides: str) -> PromptsTask:
     settings = [
         "task=tinygsm",
         "task.source=path",
         f"task.path={folder}/gsm8k",
         f"task.programs.path={folder}/tinygsm",
-        f"task.programs.cache={folder}/cache",
         "task.train_split=train",
         "task.max_prompt_tokens=2000",
     ]
     config = parsed(*settings, *overrides).task
-    return QuestionsTask(config, tokenizer, np.random.default_rng(0))
-
-
-@pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The programs that were really run."""
-    seen: list[str] = []
-    outcomes = programs.program_results
-
-    def watched(texts: Sequence[str], function: str, limits: Limits) -> Iterator[ProgramResult]:
-        for text, outcome in zip(texts, outcomes(texts, function, limits), strict=True):
-            seen.append(text)
-            yield outcome
-
-    monkeypatch.setattr(programs, "program_results", watched)
-    return seen
+    return PromptsTask(config, tokenizer, np.random.default_rng(0))
 
 
 def test_the_answer_is_what_the_program_returns(
@@ -80,15 +63,15 @@ def test_the_answer_is_what_the_program_returns(
     tinygsm = task(folder, tokenizer)
     rows = [(prompt.id, prompt.answer) for prompt in tinygsm.parts["train"]]
     assert rows == [
-        ("tinygsm-train-0", "12"),
-        ("tinygsm-train-2", "30"),
-        ("tinygsm-train-3", "-9"),
-        ("tinygsm-train-6", "12"),
+        ("train.jsonl:1", "12"),
+        ("train.jsonl:3", "30"),
+        ("train.jsonl:4", "-9"),
+        ("train.jsonl:7", "12"),
     ]
     assert tinygsm.parts["train"][0].text.startswith(ROWS[0][0] + "\n")
     assert tinygsm.is_right("3 bags of 4: 12 nuts.", "12")
     runs, leaves_out = re.findall(r"note: .*", capsys.readouterr().err)
-    assert "runs 7 programs" in runs
+    assert "runs 8 programs" in runs
     assert "4 of 8" in leaves_out
     assert leaves_out.endswith("no integer 1, raised 1, refused 1, no function 1")
     # evaluated on GSM8K
@@ -115,40 +98,8 @@ def test_answers_are_written_as_data_sets_write_them(
     assert answer_of(ProgramResult("value", returned), "numbers") == number
 
 
-@pytest.mark.slow
-def test_no_program_is_run_twice(
-    folder: Path, tokenizer: Any, ran: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    first = task(folder, tokenizer)
-    assert sorted(ran) == sorted({program for _, program in ROWS})
-    capsys.readouterr()
-    again = task(folder, tokenizer)
-    assert len(ran) == 7 and again.parts == first.parts
-    assert len(re.findall("note: .*", capsys.readouterr().err)) == 1  # of what is left out
-    # one program more
-    rows = [{"question": q, "code": p} for q, p in [*ROWS, ("One?", code("return 1"))]]
-    write_rows(folder / "tinygsm" / "train.jsonl", rows)
-    assert task(folder, tokenizer).parts["train"][-1].answer == "1"
-    assert ran[7:] == [code("return 1")]
-    # under other limits it may end otherwise
-    task(folder, tokenizer, "task.programs.seconds=3", "task.train_split='train[:1]'")
-    assert ran[8:] == [ROWS[0][1]]
-
-
-def test_a_run_that_was_killed_goes_on(folder: Path, tokenizer: Any, ran: list[str]) -> None:
-    whole = task(folder, tokenizer).parts
-    (cache,) = (folder / "cache").iterdir()
-    lines = cache.read_bytes().splitlines(keepends=True)
-    cache.write_bytes(b"".join(lines[:4]) + lines[4][:30])
-    ran.clear()
-    assert task(folder, tokenizer).parts == whole
-    assert len(ran) == 4
-    ran.clear()
-    assert task(folder, tokenizer).parts == whole and ran == []
-
-
 def test_one_process_runs_the_programs(
-    folder: Path, tokenizer: Any, ran: list[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = task(folder, tokenizer)
     found = [ProgramResult("value", str(n)) for n in range(len(ROWS))]
@@ -157,10 +108,10 @@ def test_one_process_runs_the_programs(
     monkeypatch.setattr(  # whether the first process is done, then what it has
         distributed, "from_first", lambda own: True if own is True else (found, None, None)
     )
-    ran.clear()
-    other = task(folder, tokenizer, "task.programs.seconds=4")
+    monkeypatch.setattr(programs, "program_results", None)
+    other = task(folder, tokenizer)
     assert [p.answer for p in other.parts["train"]] == [str(n) for n in range(len(ROWS))]
-    assert ran == [] and whole.parts["test"] == other.parts["test"]
+    assert whole.parts["test"] == other.parts["test"]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +119,6 @@ def test_one_process_runs_the_programs(
     [
         ("task.programs.function=f-1", "function=f-1: must be a Python name"),
         ("task.programs.code_column=body", "task.programs.code_column=body is not in the data; it"),
-        ("task.programs.cache={tmp}/gsm8k/test.jsonl", "task.programs.cache={tmp}/gsm8k/test.js"),
         ("task.programs.function=main", "task.programs.path={tmp}/tinygsm: no program returned an"),
     ],
 )  # fmt: skip

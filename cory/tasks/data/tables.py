@@ -1,18 +1,16 @@
 """Rows of a data set on the hub, in a local file, or in a folder with one file per split."""
 
 import csv
-import io
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cory.config import ConfigError, nearest, require
-from cory.config.task import MessageConfig, QuestionsConfig
 
-FORMATS = (".jsonl", ".json", ".csv", ".parquet")
+Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -48,8 +46,9 @@ def rows_of(
         if columns is not None:
             require_columns(table.column_names, columns.items())
             table = table.select_columns(list(dict.fromkeys(columns.values())))
+        name = split if subset is None else f"{subset}/{split}"
         rows = [
-            Row(f"{split}:{number}", f"{place}: row {number} of {split}", values)
+            Row(f"{name}:{number}", f"{place}: row {number} of {name}", values)
             for number, values in enumerate(table.to_list(), 1)
         ]
     else:
@@ -58,49 +57,6 @@ def rows_of(
             require_columns(list(rows[0].values), columns.items())
     require(bool(rows), f"{place}: there is no row in {split_key}={split}")
     return rows
-
-
-def part_rows(
-    config: QuestionsConfig | MessageConfig,
-    part: str,
-    columns: Sequence[str],
-    subset: str | None = None,
-) -> list[tuple[Any, ...]]:
-    """The columns' values in each row of the split that a task's settings name for a part.
-
-    part: train | test
-    columns: settings that name them
-    """
-    assert config.path is not None  # generated questions have no rows
-    named = {f"task.{setting}": getattr(config, setting) for setting in columns}
-    split = config.train_split if part == "train" else config.test_split
-    key = f"task.{part}_split"
-    return column_rows(config.source, config.path, split, named, split_key=key, subset=subset)
-
-
-def column_rows(
-    source: str, path: str, split: str, columns: Mapping[str, str], **where: Any
-) -> list[tuple[Any, ...]]:
-    """The values of some columns in each row of a split, in the columns' order.
-
-    columns, where: as in `rows_of`
-    """
-    rows = rows_of(source, path, split, columns=columns, **where)
-    return [tuple(row.values[name] for name in columns.values()) for row in rows]
-
-
-def row_texts(where: str, *columns: tuple[str, object]) -> list[str]:
-    """The texts in some columns of one row; ConfigError for a value that is no text, or blank.
-
-    where: setting, path and row, for the error message
-    columns: (name of the column, value in this row)
-    """
-    texts = []
-    for name, value in columns:
-        if not isinstance(value, str) or is_blank(value):
-            raise ConfigError(f"{where} has no text in '{name}'")
-        texts.append(value)
-    return texts
 
 
 def is_blank(text: str) -> bool:
@@ -145,15 +101,14 @@ def _rows_of_files(path: str, split: str, split_key: str, key: str) -> list[Row]
         folder or name == "train",
         f"{split_key}={split}: {key}={path} is one file, which is the split train; set slices, "
         f"typed as 'task.train_split=\"train[:90%]\"' and 'task.test_split=\"train[90%:]\"', or "
-        f"for task=prompts task.held_out_share=0.1 and task.test_split=null",
+        f"task.held_out_share=0.1 and task.test_split=null",
     )
     rows = file_rows(file, key)
-    chosen = rows_of_split(split, name, len(rows), split_key) if rows else []
     line = "line" if file.suffix == ".jsonl" else "row"
     within = f"{file.name} " if folder else ""
     return [
         Row(f"{file.name}:{row + 1}", f"{key}={path}: {within}{line} {row + 1}", rows[row])
-        for row in chosen
+        for row in rows_of_split(split, name, len(rows), split_key)
     ]
 
 
@@ -161,11 +116,11 @@ def file_of_split(path: str, split: str, key: str = "task.path") -> Path:
     """The one file at `path`, or the file of a split, `name` or a slice of it, in the folder."""
     place, name = Path(path).expanduser(), split.partition("[")[0]
     if place.is_dir():
-        files = [file for suffix in FORMATS if (file := place / f"{name}{suffix}").is_file()]
+        files = [file for suffix in READERS if (file := place / f"{name}{suffix}").is_file()]
         require(
             len(files) == 1,
             f"{key}={path}: the folder must hold one file for split '{name}' "
-            f"({', '.join(name + suffix for suffix in FORMATS)}), found {len(files)}",
+            f"({', '.join(name + suffix for suffix in READERS)}), found {len(files)}",
         )
         return files[0]
     require(place.is_file(), f"{key}={path}: there is no such file")
@@ -189,92 +144,95 @@ def rows_of_split(split: str, name: str, count: int, key: str) -> list[int]:
     return [row for part in parts for row in range(part.from_, part.to)]
 
 
-def file_rows(file: Path, key: str) -> list[dict[str, Any]]:
-    """All rows of one file, with exactly the values that stand there.
+def file_rows(file: Path, key: str) -> Rows:
+    """All rows of one file, with exactly the values that stand there; ConfigError where none is.
 
     A cell of a .csv file is a text, or None if it is empty. A column that a row lacks is None in
     it. Dates and bytes, as Parquet has, are Python's.
     key: the setting that the file comes from
     """
-    readers = dict(zip(FORMATS, (json_lines, _json_list, _csv_rows, _parquet_rows), strict=True))
-    require(file.suffix in readers, f"{key}={file} must end in one of {', '.join(readers)}")
-    rows = readers[file.suffix](file, key)
+    require(file.suffix in READERS, f"{key}={file} must end in one of {', '.join(READERS)}")
+    try:
+        rows = READERS[file.suffix](file)
+    except (OSError, ValueError, RecursionError, NotImplementedError, csv.Error) as error:
+        raise ConfigError(f"{key}={file}: cannot be read: {_first_line(error)}") from None
+    require(bool(rows), f"{key}={file} has no rows")
     names = dict.fromkeys(name for row in rows for name in row)
     return [{name: row.get(name) for name in names} for row in rows]
 
 
-def json_lines(file: Path, key: str) -> list[dict[str, Any]]:
-    """The object on each line of a .jsonl file; ConfigError for another line, by its number."""
-    text = _text(file, key)
-    require(bool(text.strip()), f"{key}={file} has no rows")
+def _json_lines(file: Path) -> Rows:
+    text, rows = file.read_text(encoding="utf-8-sig").rstrip(), []
     # not splitlines(), which would also cut at characters that JSON allows inside a text
-    lines = text.rstrip("\n").split("\n")
-    rows = [_json(line, f"{key}={file}: line {number}") for number, line in enumerate(lines, 1)]
-    for number, row in enumerate(rows, 1):
-        require(isinstance(row, dict), f"{key}={file}: line {number} must be an object with keys")
+    for number, line in enumerate(text.split("\n") if text else (), 1):
+        try:
+            rows.append(_object(json.loads(line)))
+        except (ValueError, RecursionError) as error:  # ... brackets within brackets
+            raise ValueError(f"line {number}: {error}") from None
     return rows
 
 
-def _json_list(file: Path, key: str) -> list[dict[str, Any]]:
-    """The objects of a .json file, which is a list of them."""
-    rows: Any = _json(_text(file, key), f"{key}={file}")
-    require(
-        isinstance(rows, list) and all(isinstance(row, dict) for row in rows),
-        f"{key}={file} must be a list of objects with keys",
-    )
-    return list(rows)
+def _json_list(file: Path) -> Rows:
+    values = json.loads(file.read_text(encoding="utf-8-sig"))
+    if not isinstance(values, list):
+        raise ValueError("it must be a list of objects with keys")
+    return [_object(value) for value in values]
 
 
-def _json(text: str, where: str) -> Any:
-    """The value of a text; ConfigError where it is no JSON, or no UTF-8 can hold its texts."""
-    try:
-        value = json.loads(text)
-        json.dumps(value, ensure_ascii=False).encode()  # half of a pair of surrogates
-    except (ValueError, RecursionError) as error:  # ... brackets within brackets
-        raise ConfigError(f"{where} is not JSON: {error}") from None
+def _object(value: Any) -> dict[str, Any]:
+    """A value that is a row; ValueError for another, and for texts that no UTF-8 can hold."""
+    if not isinstance(value, dict):
+        raise ValueError("it must be an object with keys")
+    json.dumps(value, ensure_ascii=False).encode()  # half of a pair of surrogates
     return value
 
 
-def _csv_rows(file: Path, key: str) -> list[dict[str, Any]]:
-    """The rows of a .csv file; lines without any cell are none.
-
-    Raises ConfigError for a column named twice, and for a row with more cells than columns.
-    """
+def _csv_rows(file: Path) -> Rows:
+    """Lines without any cell are no rows."""
     csv.field_size_limit(sys.maxsize)  # a text may be longer than 131,072 characters
-    reader = csv.DictReader(io.StringIO(_text(file, key), newline=""), strict=True)
-    try:
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        reader = csv.DictReader(lines, strict=True)
         names, rows = reader.fieldnames or [], list(reader)
-    except csv.Error as error:
-        raise ConfigError(
-            f"{key}={file}: cannot be read as cells between commas: {error}"
-        ) from None
-    for name in names:
-        require(names.count(name) == 1, f"{key}={file}: two columns are called '{name}'")
+    if len({*names}) < len(names):
+        raise ValueError(f"two columns have one name: {', '.join(names)}")
     for number, row in enumerate(rows, 1):
-        require(None not in row, f"{key}={file}: row {number} has more cells than the header")
+        if None in row:
+            raise ValueError(f"row {number} has more cells than the header")
     return [{name: row[name] or None for name in names} for row in rows]
 
 
-def _parquet_rows(file: Path, key: str) -> list[dict[str, Any]]:
-    from pyarrow import ArrowException  # noqa: PLC0415  as in hub_table; datasets brings it
-    from pyarrow.parquet import ParquetFile  # noqa: PLC0415
+def _parquet_rows(file: Path) -> Rows:
+    from pyarrow.parquet import ParquetFile  # noqa: PLC0415  as in hub_table; datasets brings it
 
-    try:
-        rows: list[dict[str, Any]] = ParquetFile(file).read().to_pylist()
-    except (ArrowException, OSError) as error:
-        raise ConfigError(f"{key}={file}: cannot be read: {_first_line(error)}") from error
+    rows: Rows = ParquetFile(file).read().to_pylist()
     return rows
 
 
-def _text(file: Path, key: str) -> str:
-    """A file's text with its own line ends, without a byte order mark."""
+READERS: Mapping[str, Callable[[Path], Rows]] = {
+    ".jsonl": _json_lines,
+    ".json": _json_list,
+    ".csv": _csv_rows,
+    ".parquet": _parquet_rows,
+}
+
+
+def read_words(path: Path, key: str) -> list[str]:
+    """The different words of a .txt file, one a line, or of a .json list, in their order.
+
+    key: the setting that `path` comes from
+    """
+    require(path.is_file(), f"{key}={path}: there is no such file")
+    require(path.suffix in (".txt", ".json"), f"{key}={path} must end in .txt or .json")
     try:
-        return file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{key}={file}: line {line} is not UTF-8: {error}") from None
-    except OSError as error:
-        raise ConfigError(f"{key}={file}: cannot be read: {error}") from None
+        text = path.read_text(encoding="utf-8")
+        words = json.loads(text) if path.suffix == ".json" else text.splitlines()
+    except ValueError as error:
+        raise ConfigError(f"{key}={path}: cannot be read: {error}") from None
+    require(
+        isinstance(words, list) and all(isinstance(word, str) for word in words),
+        f"{key}={path} must hold a list of words",
+    )
+    return list(dict.fromkeys(word.strip() for word in words if word.strip()))
 
 
 def _first_line(error: BaseException) -> str:

@@ -19,8 +19,7 @@ from pathlib import Path
 from threading import Lock
 
 from cory import distributed
-from cory.tasks.answers.calculable import calculable, same_in_base
-from cory.tasks.answers.formulas import plain_formula
+from cory.tasks.answers.formulas import calculable, plain_formula, same_in_base
 
 COMPARER = Path(__file__).with_name("comparer.py")
 MEMORY = 1024  # MiB of address space; the libraries take a fifth of it

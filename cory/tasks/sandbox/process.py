@@ -6,16 +6,16 @@ docs/SECURITY.md lists what this prevents, and what it does not.
 import contextlib
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 from cory.config import require
@@ -98,35 +98,21 @@ def run_program(program: str, function: str, limits: Limits, folder: str) -> Pro
         start_new_session=True,  # so that its own children can be killed, too
     )
     assert child.stdin is not None and child.stdout is not None
+    kill = partial(os.killpg, child.pid, signal.SIGKILL)
+    late = threading.Timer(wall + LATE, kill)  # for an interpreter that does not end itself
+    late.daemon = True
+    late.start()
     with child.stdout:
         with contextlib.suppress(BrokenPipeError), child.stdin:
             child.stdin.write(program.encode(errors="replace"))  # all is read before it starts
-        output = read_result(child, time.monotonic() + wall + LATE)
+        output = child.stdout.read(LONGEST + 1)
+        if len(output) > LONGEST:
+            kill()
+        child.wait()
+    late.cancel()
     if len(output) > LONGEST:
         return ProgramResult(FORGED, "")
     if child.returncode == 0 and output:
         word, _, detail = output.decode("ascii", "replace").partition(" ")
         return checked(word, detail)
     return ProgramResult(OUT_OF_TIME if -child.returncode in TIMERS else CRASHED, "")
-
-
-def read_result(child: subprocess.Popen[bytes], deadline: float) -> bytes:
-    """The child's output, of which at most one byte more than LONGEST is read; ends the child.
-
-    deadline: of `time.monotonic`; a child that has not ended then is killed
-    """
-    assert child.stdout is not None
-    output, channel = b"", child.stdout.fileno()
-    while len(output) <= LONGEST:
-        ready, _, _ = select.select([channel], [], [], max(0.0, deadline - time.monotonic()))
-        piece = os.read(channel, LONGEST + 1 - len(output)) if ready else b""
-        if not piece:
-            break
-        output += piece
-    left = 0.0 if len(output) > LONGEST else max(0.0, deadline - time.monotonic())
-    try:
-        child.wait(left)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-    return output

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.tasks.answers.calculable import calculable, same_in_base
-from cory.tasks.answers.formulas import last_box, plain_formula
+from cory.tasks.answers.formulas import calculable, last_box, plain_formula, same_in_base
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.tasks.answers.choices import final_choice
-from cory.tasks.answers.labels import final_label
-from cory.tasks.answers.texts import final_text
+from cory.tasks.answers.words import final_choice, final_label, final_text
 
 E, N, C = "entailment", "neutral", "contradiction"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,9 @@ from tests.support.composing import parsed
 from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
 
-REVIEWS = [{"text": f"review {n} says that the movie was good"} for n in range(9)]
-QUESTIONS = [{"question": f"What is {n} + 1?", "answer": f"#### {n + 1}"} for n in range(9)]
+ROWS = [{"question": f"What is {n} + 1?", "answer": f"#### {n + 1}"} for n in range(9)]
 WORDS = ["apple", "bread", "chair", "drum"]
 SLICES = ["task.train_split='train[:6]'", "task.test_split='train[6:]'"]
-
-
-def changed(rows: list[dict[str, Any]], place: int) -> list[dict[str, Any]]:
-    rows = [dict(row) for row in rows]
-    column = next(name for name in ("text", "question", "output") if name in rows[place])
-    rows[place][column] += " More?"
-    return rows
 
 
 def sampler_of(*words: str, tokenizer: Any) -> EpochSampler:
@@ -36,48 +27,24 @@ def sampler_of(*words: str, tokenizer: Any) -> EpochSampler:
     return task.sampler  # type: ignore[no-any-return]
 
 
-@pytest.fixture
-def reviews(tmp_path: Path, tokenizer: Any) -> Callable[[list[dict[str, Any]]], EpochSampler]:
-    words = ("task.source=path", f"task.path={tmp_path}/mine.jsonl", "task.min_characters=1")
-
-    def read(rows: list[dict[str, Any]]) -> EpochSampler:
-        write_rows(tmp_path / "mine.jsonl", rows)
-        return sampler_of("task=imdb", *words, *SLICES, tokenizer=tokenizer)
-
-    return read
-
-
-@pytest.fixture
-def questions(tmp_path: Path, tokenizer: Any) -> Callable[[list[dict[str, Any]]], EpochSampler]:
-    words = ("task=gsm8k", "task.source=path", f"task.path={tmp_path}/mine.jsonl")
-
-    def read(rows: list[dict[str, Any]]) -> EpochSampler:
-        write_rows(tmp_path / "mine.jsonl", rows)
-        return sampler_of("experiment=cory/gsm8k_ppo", *words, *SLICES, tokenizer=tokenizer)
-
-    return read
-
-
-@pytest.mark.parametrize(
-    ("data", "rows", "name"),
-    [
-        ("reviews", REVIEWS, "task.source=path"),
-        ("questions", QUESTIONS, "task.path="),
-    ],
-)
 @pytest.mark.parametrize("place", [1, 8])  # of the training, and of the test
-def test_changed_data_are_refused(
-    data: str, rows: list[dict[str, Any]], name: str, place: int, request: pytest.FixtureRequest
-) -> None:
-    read = request.getfixturevalue(data)
-    first = read(rows)
+def test_changed_data_are_refused(place: int, tmp_path: Path, tokenizer: Any) -> None:
+    words = ("experiment=cory/gsm8k_ppo", "task=gsm8k", "task.source=path", *SLICES)
+
+    def read(rows: list[dict[str, str]]) -> EpochSampler:
+        file = write_rows(tmp_path / "mine.jsonl", rows)
+        return sampler_of(*words, f"task.path={file}", tokenizer=tokenizer)
+
+    first = read(ROWS)
     drawn = [first.next() for _ in range(2)]
     state = json.loads(json.dumps(first.state_dict()))
-    again = read(rows)
+    again = read(ROWS)
     again.load_state_dict(state)
     assert sorted([*drawn, *again.left]) == list(range(first.rows))
-    said = refusal(lambda: read(changed(rows, place)).load_state_dict(state))
-    assert said.startswith(name) and "the data are not those that this run began with" in said
+    changed = [*ROWS[:place], {**ROWS[place], "question": "More?"}, *ROWS[place + 1 :]]
+    said = refusal(lambda: read(changed).load_state_dict(state))
+    assert said.startswith("task.path=")
+    assert "the data are not those that this run began with" in said
 
 
 @pytest.mark.parametrize("place", [0, 3])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +9,25 @@ import numpy as np
 import pytest
 
 from cory.episode import Prompt
-from cory.tasks.data.subset import pick_subset
-from cory.tasks.questions import QuestionsTask
+from cory.tasks.data.prompt_set import pick_subset
+from cory.tasks.prompts import PromptsTask
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
+from tests.tasks.rows import write_rows
 
 ROWS = [{"question": f"What is {n} + 1?", "answer": f"#### {n + 1}"} for n in range(40)]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for split, rows in (("train", ROWS[:25]), ("test", ROWS[25:])):
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (tmp_path / f"{split}.jsonl").write_text(text)
+    write_rows(tmp_path / "train.jsonl", ROWS[:25])
+    write_rows(tmp_path / "test.jsonl", ROWS[25:])
     return tmp_path
 
 
-def task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> QuestionsTask:
+def task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> PromptsTask:
     where = ["task=gsm8k", "task.source=path", f"task.path={path}", "task.max_prompt_tokens=2000"]
-    return QuestionsTask(parsed(*where, *overrides).task, tokenizer, np.random.default_rng(seed))
+    return PromptsTask(parsed(*where, *overrides).task, tokenizer, np.random.default_rng(seed))
 
 
 def ids(made: Any, part: str) -> list[str]:
@@ -47,7 +46,7 @@ def test_runs_of_all_seeds_pick_the_same_problems(folder: Path, tokenizer: Any) 
     assert one.held_out(None, "test") == one.parts["test"]
     assert one.sample(8) != other.sample(8)  # in another order
     # not the first rows, and others with another seed
-    assert sorted(ids(one, "test")) != [f"gsm8k-test-{n}" for n in range(6)]
+    assert sorted(ids(one, "test")) != [f"test.jsonl:{n + 1}" for n in range(6)]
     third = task(folder, tokenizer, *size, "task.pick_seed=1")
     assert third.parts != one.parts
 
@@ -70,8 +69,7 @@ def test_both_may_come_from_one_split_and_share_nothing(folder: Path, tokenizer:
 def test_a_repeated_question_is_picked_once(folder: Path, tokenizer: Any) -> None:
     # the training file repeats a test question, spaced otherwise, and one of its own
     again = [{**ROWS[25], "question": "What  is 25 + 1?\n"}, *[ROWS[0]] * 4]
-    text = "".join(json.dumps(row) + "\n" for row in [*ROWS[:3], *again])
-    (folder / "train.jsonl").write_text(text)
+    write_rows(folder / "train.jsonl", [*ROWS[:3], *again])
     for seed in (0, 1):
         size = ["task.pick_train=3", "task.pick_test=15", f"task.pick_seed={seed}"]
         made = task(folder, tokenizer, *size)

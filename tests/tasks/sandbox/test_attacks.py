@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import subprocess
@@ -13,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from cory.config import ProgramsConfig
 from cory.tasks.sandbox import process
 from cory.tasks.sandbox.guard import EMPTIED, NOBODY
 from cory.tasks.sandbox.process import FORGED, LONGEST, Limits, ProgramResult, checked, run_program
-from cory.tasks.sandbox.programs import answer_of, cache_file, read_cache, run_programs
+from cory.tasks.sandbox.programs import answer_of
 
 LIMITS = Limits(seconds=1, memory=128)
 BY_IMPORTLIB = "import sys\nsystem = sys.modules['_frozen_importlib_external']._os\n"
@@ -197,38 +195,3 @@ def test_a_program_that_writes_on_and_on_is_ended(
     assert result_of(program, writer).word == "out_of_time"
     assert time.monotonic() - start < 3
     assert LONGEST == 200
-
-
-def test_a_forged_result_of_the_cache_is_a_wrong_answer(writer: Path) -> None:
-    config = ProgramsConfig(
-        path="unused",
-        question_column="question",
-        code_column="code",
-        function="solve",
-        seconds=1,
-        memory=128,
-        answers="integers",
-        cache=str(writer),
-    )
-    lines = [
-        ["a", "value", "abc"],
-        ["b", "value", "1E99999999"],
-        ["c", "value", "12"],
-        ["d", "refused", "open"],
-        ["e", "value", 12],
-        ["f", ["value"], "12"],
-    ]
-    file = cache_file(config)
-    torn = ['["g", "val', "7", '["h", "value"]', "null"]
-    file.write_text("\n".join([*map(json.dumps, lines), *torn]) + "\n")
-    found = read_cache(file)
-    assert {key: result.word for key, result in found.items()} == {
-        **{"a": FORGED, "b": FORGED, "c": "value", "d": "refused", "e": "value", "f": FORGED}
-    }
-    assert [answer_of(result, "numbers") for result in found.values()] == [
-        *(None, None, "12", None, "12", None)
-    ]
-    program = "sys.stdout.write('value 1E99999999')"
-    for _ in range(2):  # then from the cache
-        (result,) = run_programs(config, [program])
-        assert result == ProgramResult(FORGED, "") and answer_of(result, "integers") is None

@@ -1,10 +1,11 @@
-"""Adversarial Taboo (Yao et al., 2021): the attacker tries to make the defender say the word."""
+"""The rules of the games: Adversarial Taboo, 20 Questions, Guess My City."""
 
 from dataclasses import dataclass
 
 from cory.games.judges import Judge
 from cory.games.state import BROKE_RULES, TIE, GameResult, GameState
 
+NAMED = GameResult(("guesser", "oracle"), "guessed", valid=True)
 GUESSED = GameResult(("defender",), "guessed", valid=True)
 WRONG_GUESS = GameResult(("attacker",), "wrong_guess", valid=True)
 UTTERED = GameResult(("attacker",), "uttered", valid=True)
@@ -12,7 +13,10 @@ UTTERED = GameResult(("attacker",), "uttered", valid=True)
 
 @dataclass(frozen=True)
 class Taboo:
-    """The attacker must not say the word; the defender loses if it does, except as a guess."""
+    """The attacker tries to make the defender say the word (Yao et al., 2021).
+
+    The attacker must not say it; the defender loses if it does, except as a guess.
+    """
 
     judge: Judge
     roles: tuple[str, str] = ("attacker", "defender")
@@ -46,3 +50,27 @@ class Taboo:
 
     def _gives_away(self, word: str, text: str) -> bool:
         return self.judge.mentions(text, word) or self.judge.guess(text, word) is not None
+
+
+@dataclass(frozen=True)
+class Naming:
+    """20 Questions and Guess My City, which differ in their prompts and target words.
+
+    The guesser asks questions. Both roles win as soon as it says the word, in any sentence.
+    """
+
+    judge: Judge
+    roles: tuple[str, str] = ("guesser", "oracle")
+    knows: str = "oracle"
+
+    def outcome(self, position: GameState) -> GameResult | None:
+        """The oracle must not say the word before the guesser has."""
+        last = position.utterances[-1]
+        if self.judge.mentions(last.text, position.word):
+            return BROKE_RULES if last.role == self.knows else NAMED
+        return TIE if position.full else None
+
+    def legal(self, position: GameState, text: str) -> bool:
+        """The oracle may not say the word."""
+        by_oracle = position.next_role(self.roles) == self.knows
+        return not by_oracle or not self.judge.mentions(text, position.word)
