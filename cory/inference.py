@@ -45,6 +45,7 @@ from cory.runs.run_dir import AGENTS
 from cory.runs.settings import read_settings
 from cory.runs.stop import StopRequest
 from cory.seeding import Streams
+from cory.tasks import Form, NoAnswers
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
