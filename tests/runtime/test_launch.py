@@ -381,6 +381,7 @@ def test_a_request_before_there_is_anything_to_save_ends_the_run(
         raise AssertionError
 
     monkeypatch.setattr(worker, "attempt", build)
+    monkeypatch.setattr(launch, "_worked", [])  # or the next command in this process would end it
     with stoppable():
         assert not launch.launch(tmp_path, parsed().hardware)
         assert stop_code() == 143
