@@ -22,7 +22,7 @@ from transformers import (
 import cory.evaluation.scorers
 from cory import distributed
 from cory.config import Config, DiversityConfig
-from cory.episode import Context, Prompt, Turn
+from cory.episode import Asked, Context, Prompt, Turn
 from cory.evaluation.diversity import DebateRecord, Diversity, nll_others, token_nll
 from cory.evaluation.maft import MaftMetrics
 from cory.evaluation.scorers import Encoder, Scorer
@@ -254,9 +254,9 @@ def test_the_base_model_is_asked_what_agents_are_asked() -> None:
     asked: list[Context] = []
 
     class Base:
-        def turns(self, agent: str, number: int, contexts: list[Context], *_: object) -> list[Any]:
-            asked.extend(contexts)
-            return [(Turn("base", "solo", 0, "", "said", [], []), None) for _ in contexts]
+        def turns(self, questions: list[Asked], *_: object) -> list[Turn]:
+            asked.extend(one.context for one in questions)
+            return [Turn("base", "solo", 0, "", "said", [], []) for _ in questions]
 
     messages = ({"role": "system", "content": "Count."}, {"role": "user", "content": "1 + 1"})
     prompts = [Prompt("a", "1 + 1", messages=messages), Prompt("b", "2")]

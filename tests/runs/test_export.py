@@ -37,7 +37,7 @@ def trained(config: Config) -> dict[str, PPOPolicy]:
 
 def greedy(agent: PPOPolicy) -> list[int]:
     """What the agent says inside the run."""
-    ((_, response),) = agent.respond([CONTEXT], 10, None, torch.Generator())
+    ((_, response),) = agent.respond([CONTEXT], 10, None, None)
     return response.ids
 
 
