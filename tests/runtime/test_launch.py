@@ -177,17 +177,6 @@ def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path) -> N
     until(lambda: not workers(run_dir), SOON)
 
 
-@pytest.mark.slow
-def test_sigterm_to_a_worker_means_the_same(train: Train, tmp_path: Path) -> None:
-    run_dir = tmp_path / "run"
-    command = train(ENDLESS, "hardware=cpu2", f"run_dir={run_dir}")
-    until(lambda: metrics(run_dir))
-    os.kill(workers(run_dir)[1], signal.SIGTERM)
-    assert command.wait() == 143, command.err
-    assert command.err.endswith(INTERRUPTED.format(run_dir))
-    assert list((run_dir / "checkpoints").iterdir())
-
-
 COLLECTING = {
     "games": [
         *SPAG,
