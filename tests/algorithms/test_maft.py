@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from cory import distributed
-from cory.algorithms import maft as maft_builder
 from cory.algorithms.maft import MaftDebates, finetune_plan
 from cory.config import MaftConfig
 from cory.episode import Turn
 from cory.runtime.build import build_parts
+from cory.tasks.prompts import PromptsTask
 from cory.trainers.minibatch import Stage
 from cory.trainers.supervised import CollectedExamples
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
@@ -197,7 +197,7 @@ def test_the_first_process_says_what_is_right_and_what_is_learnt(
     maft: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Comparing formulas can run out of time in one process and not in another."""
-    monkeypatch.setattr(maft_builder, "judged", lambda form, given: [True] * len(given))
+    monkeypatch.setattr(PromptsTask, "is_right", lambda task, response, answer: True)
     hinted = maft(
         *("algorithm.policies=single", "algorithm.select=correct", "algorithm.agents=1"),
         *("algorithm.turns=1", "algorithm.evaluation_agents=1", "algorithm.evaluation_turns=1"),
