@@ -202,7 +202,7 @@ def test_the_first_process_says_what_is_right_and_what_is_learnt(
         f"run_dir={tmp_path / 'hinted'}",
     )
     trainer = build_agents(hinted)
-    task: Any = type(trainer.collect.parts.task)  # type: ignore[attr-defined]
+    task = type(trainer.collect.parts.task)  # type: ignore[attr-defined]
     monkeypatch.setattr(task, "is_right", lambda task, response, answer: True)
     episodes = trainer.collect(0).episodes
     assert episodes and all(episode.turns[1].absent for episode in episodes)
