@@ -57,7 +57,7 @@ def finished(command: WarmCommand) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharing", SHARINGS)
+@pytest.mark.parametrize("sharing", ["adapters"])
 def test_two_processes_give_the_numbers_of_one(start: Run, folder: Path, sharing: str) -> None:
     """Of two sets of games, that begin with an earlier run and are played against it in the end."""
     own, first = SHARINGS[sharing], folder / sharing
