@@ -16,6 +16,7 @@ from cory.functional.credit import rounds_of
 from cory.functional.selection import Answers, mix_critic_debates, select
 from cory.functional.votes import VoteRule
 from cory.models.policy import Actor, Policy
+from cory.models.sampling.generation import draw_uniforms
 from cory.rollout.scheduler import Play, RollOut
 from cory.seeding import keyed
 from cory.trainers.supervised import CollectedExamples, Example
@@ -86,9 +87,10 @@ class DebateCollector:
         for start in range(0, len(prompts), size):
             # the debates of an iteration may take hours: they can be left after each batch
             self.parts.stop.check(f"before iteration {iteration + 1}, whose debates begin again")
-            limit = sampling.max_response_tokens
-            roll_out = RollOut(self.actors, limit, sampling, iter(streams))
-            episodes += roll_out(self.play, prompts[start : start + size])
+            limit, left, batch = sampling.max_response_tokens, iter(streams), prompts[start:][:size]
+            episodes += RollOut(self.actors, limit, sampling, left)(self.play, batch)
+            for unused in left:  # of places that no episode of this batch has reached
+                draw_uniforms(len(batch), limit, unused)
         return episodes
 
     def _own(

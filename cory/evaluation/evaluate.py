@@ -22,6 +22,7 @@ from cory.evaluation.responses import (
     line_turn,
 )
 from cory.models.policy import Actor, Policy
+from cory.models.sampling.generation import draw_uniforms
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.runs.files import Line
@@ -50,7 +51,7 @@ class TeamEvaluator:
     sampling: SamplingConfig
     play: Play  # with the roles as they are now
     actors: Mapping[str, Actor]
-    places: int  # calls of `speak` in an episode: more than turns where somebody sums up
+    places: int  # what is said in an episode: more than turns where somebody sums up
     team_metrics: Callable[[Task, ResponseSet, EvalRequest], Metrics]
     alone: bool = True  # the agents are also asked one by one
     rows: int | None = None  # rows per batch and process; None: as many as agents sample at once
@@ -108,14 +109,17 @@ class TeamEvaluator:
         """One episode per row; the reward scores it unless it is a probe."""
         prompts = [responses.prompt(row) for row in rows]
         team = responses.who == TEAM
+        streams = iter(responses.streams)
         roll_out = RollOut(
             self.actors if team else self.agents,
             self.sampling.max_response_tokens,
             None if responses.samples is None else self.sampling,
-            iter(responses.streams),
+            streams,
             self.reward,
         )
         episodes = roll_out(self.play if team else single_turn(responses.who), prompts)
+        for unused in streams:  # of places that no episode of this batch has reached
+            draw_uniforms(len(rows), self.sampling.max_response_tokens, unused)
         if responses.kind == MEASURED:
             self.reward.score(episodes)
         return episodes

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 from cory import distributed
 from cory.config import ConfigError, SamplingConfig
@@ -132,6 +133,9 @@ class RollOut:
     sampling: SamplingConfig | None  # None: greedily
     streams: Iterator[torch.Generator]  # random numbers of each role of a batch, in their order
     reward: Reward | None = None  # where agents are shown scores
+    drawn: dict[Who, Tensor] = field(
+        default_factory=dict, init=False
+    )  # the numbers of all episodes
 
     def __call__(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         """An episode per prompt, all side by side; the first exception of a play ends them all."""
@@ -201,12 +205,11 @@ class RollOut:
 
     def _speak(self, batch: Batch, episodes: int) -> dict[Who, dict[int, Turn | None]]:
         """The turns of a batch: a call for each agent; None: its context is too long."""
-        for asked in batch.values():
-            stream = next(self.streams, None)  # a server is asked more often, and needs none
-            if self.sampling is not None and stream is not None:
-                drawn = draw_uniforms(episodes, self.limit, stream)
-                for episode, one in asked.items():
-                    one.uniforms = drawn[episode]
+        for who, asked in batch.items() if self.sampling is not None else ():
+            if who not in self.drawn:  # else other episodes have come so far before
+                self.drawn[who] = draw_uniforms(episodes, self.limit, next(self.streams))
+            for episode, one in asked.items():
+                one.uniforms = self.drawn[who][episode]
         said: dict[Who, dict[int, Turn | None]] = {who: {} for who in batch}
         for agent in dict.fromkeys(agent for agent, *_ in batch):
             rows = [

@@ -82,8 +82,13 @@ class Recorder:
             self.stores[name].open(b"".join([content, *(later[name] if later[METRICS] else ())]))
         for row in later[METRICS]:
             self.last |= {key: value for key, value in line_of(row).items() if key != "iteration"}
-        (self.run_dir / RECORD).unlink(missing_ok=True)  # of a finished run that goes on
         logged = kept[METRICS].count(b"\n") + len(later[METRICS])
+        require(
+            done - 1 <= logged <= done,
+            f"{self.run_dir / METRICS} has {logged} of the {done} iterations before the newest "
+            f"checkpoint; its numbers are lost, so delete {self.run_dir} to start again",
+        )
+        (self.run_dir / RECORD).unlink(missing_ok=True)  # of a finished run that goes on
         self.mirrors = mirrors_of(self.config, self.run_dir, self.commit, logged)
         return logged
 

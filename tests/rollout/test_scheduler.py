@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
+import torch
 
 from cory.episode import Asked, Prompt, Turn
-from cory.rollout.scheduler import Cast, Play
+from cory.rollout.scheduler import Cast, Play, RollOut
+from tests.support.composing import parsed
 from tests.support.speaking import Script
 
 NUMBERS = [Prompt(str(n), str(n)) for n in (50, 3, 99, 25)]
@@ -115,3 +118,36 @@ def test_in_a_notebook_a_loop_runs_already() -> None:
         return len(Script(said).play(guess, NUMBERS))
 
     assert asyncio.run(cell()) == 4 and Script(said).play(guess, []) == []
+
+
+def test_who_is_a_batch_ahead_has_the_numbers_of_its_role() -> None:
+    """However many batches a role is spread over, it draws once for all episodes."""
+    heard: dict[tuple[str, str], list[float]] = {}
+
+    def say(agent: str, asked: Asked) -> str:
+        assert asked.uniforms is not None
+        heard[asked.prompt, asked.role] = asked.uniforms.tolist()
+        return "x"
+
+    async def play(prompt: Prompt, cast: Cast) -> None:
+        if prompt.id != "3":  # which is a batch ahead
+            await cast["a"].say(prompt.text, "first")
+        await cast["a"].say(prompt.text, "second")
+
+    actors: Any = Script(say)
+    streams = [torch.Generator().manual_seed(n) for n in range(2)]
+    RollOut(actors, 4, parsed().algorithm.sampling, iter(streams))(play, NUMBERS)
+    drawn = [
+        torch.rand(4, 4, dtype=torch.float64, generator=g.manual_seed(g.initial_seed()))
+        for g in streams
+    ]
+    rows = {"first": {}, "second": {}}
+    for (prompt, role), numbers in heard.items():
+        rows[role][prompt] = numbers
+    assert len(rows["first"]) == 3 and len(rows["second"]) == 4
+    for role in rows:
+        whole = [table for table in drawn if table[0].tolist() == rows[role][NUMBERS[0].id]]
+        assert len(whole) == 1
+        for number, prompt in enumerate(NUMBERS):
+            if prompt.id in rows[role]:
+                assert rows[role][prompt.id] == whole[0][number].tolist()

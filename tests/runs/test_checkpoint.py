@@ -169,7 +169,7 @@ def test_a_checkpoint_of_another_run_or_layout_is_refused(
 def test_another_format_is_refused(saved: Saved) -> None:
     path = saved.folder / "000003" / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 0}))
-    with pytest.raises(ConfigError, match=r"000003 has format=0, not 1: go on with the same"):
+    with pytest.raises(ConfigError, match=r"000003 has format=0, not 2: go on with the same"):
         saved.newest()
 
 
