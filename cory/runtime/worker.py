@@ -32,7 +32,7 @@ from cory.runs.mirrors import print_hints
 from cory.runs.recorder import Recorder, memory_used
 from cory.runs.run_dir import ITERATIONS, WORKER_LOCK, WORKER_WAIT_S, lock, why_it_cannot_grow
 from cory.runs.settings import read_settings, settings_digest
-from cory.runs.signals import listen, saves_from_here
+from cory.runs.signals import listen, saves, saves_from_here, stopping
 from cory.runs.stop import Stopped, StopRequest
 from cory.runtime.build import build_parts, check_devices
 from cory.runtime.launch import FINISHED, REFUSED, STOPPED, end_with_parent, leave
@@ -175,6 +175,8 @@ def attempt(run_dir: Path) -> tuple[int, str | None]:
     except (ConfigError, FirstUpdateError, TrainingDiverged, WriteError) as error:
         return REFUSED, f"error: {error}"
     except Exception as error:  # unforeseen: its traceback is printed, by one process
+        if stopping() and not saves():  # another process has left while all was built
+            return STOPPED, None
         said = str(error)
         if distributed.count() > 1 and any(words in said for words in LOST):
             line = " ".join(said.split())[:200]
