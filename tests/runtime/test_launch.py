@@ -114,6 +114,7 @@ def test_no_process_outlives_a_killed_command(train: Train, tmp_path: Path) -> N
     until(lambda: metrics(run_dir))
     command.kill()
     until(lambda: not workers(run_dir), SOON)
+    assert not in_use(run_dir)
 
 
 @pytest.mark.slow
