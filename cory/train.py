@@ -129,11 +129,16 @@ def run_one(cfg: DictConfig, name: str) -> float | None:
     run_dir = choose_run_dir(config, cfg)
     sweeps.remove_empty(Path(HydraConfig.get().runtime.output_dir))  # it may lie in run_dir
     refuse_early(run_dir, config)
-    # with several nodes each of them comes here
-    one_node = config.hardware.nodes == 1
-    with lock(run_dir) if one_node else nullcontext():
-        if not prepare(run_dir, cfg, config, typed_words()):
-            return objective_of(run_dir, config.objective)
+    # Nothing is written before the lock is held. With several nodes each of them comes here, and
+    # the worker that writes the records takes its lock.
+    with lock(run_dir) if config.hardware.nodes == 1 else nullcontext():
+        if prepare(run_dir, cfg, config, typed_words()):
+            work(run_dir, config, name)
+    return objective_of(run_dir, config.objective)
+
+
+def work(run_dir: Path, config: Config, name: str) -> None:
+    """Run what `run_dir` has the settings of; JobFailed where it does not finish."""
     if name:
         print(f"{name} begins", flush=True)
     began = time.monotonic()
@@ -144,10 +149,9 @@ def run_one(cfg: DictConfig, name: str) -> float | None:
         how = "finished in" if finished else "stopped after" if stopping() else "failed after"
         print(f"{name} {how} {time.monotonic() - began:.0f} s", flush=True)
     if not finished:
-        if one_node and not stopping():
+        if config.hardware.nodes == 1 and not stopping():
             remove_unbegun(run_dir)
         raise JobFailed
-    return objective_of(run_dir, config.objective)
 
 
 def choose_run_dir(config: Config, cfg: DictConfig) -> Path:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ from typing import Any
 import lm_eval
 import pytest
 import torch
-from datasets import Dataset, DatasetDict
 from omegaconf import OmegaConf
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor
@@ -24,8 +21,7 @@ from cory.benchmarks import Measurement, SuiteConfig, geometric_mean, load_suite
 from cory.models.places import ASSETS
 from scripts import benchmarks as command
 from tests.support.close import assert_close
-from tests.support.composing import CONF, parsed
-from tests.support.refusals import refusal
+from tests.support.composing import parsed
 
 TINY = ASSETS / "tiny"
 CHOICES = [" good", " bad", " an awful waste of time"]
@@ -207,91 +203,3 @@ def test_the_error_of_a_geometric_mean_is_the_delta_methods() -> None:
     assert_close(stderr, squares**0.5)
     assert geometric_mean([(0.5, 0.1), (0.5, None)]) == (pytest.approx(0.5), None)
     assert geometric_mean([(0.5, 0.1), (0.0, 0.1)]) == (0.0, None)
-
-
-def refused(wanted: Measurement) -> str:
-    return refusal(lambda: measure(wanted, ["choice"], again=False))
-
-
-@pytest.mark.slow
-def test_what_cannot_be_measured_is_refused(
-    wanted: Measurement, run_dir: Path, suite: SuiteConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def asking(**changes: Any) -> Measurement:
-        other = suite.benchmarks["choice"].replace(**changes)
-        changed = suite.replace(benchmarks={**suite.benchmarks, "choice": other})
-        return replace(wanted, suite=changed)
-
-    for asked, part in (
-        (asking(task="nothing"), "choice.task=nothing: lm-evaluation-harness"),
-        (asking(task="own_lost"), "choice.task=own_lost cannot be measured: "),
-        (asking(metric="f1"), "no metric=f1 with filter=none; it has acc,none"),
-        (replace(wanted, agent="agent_1"), "--agent=agent_1: "),
-        (replace(wanted, include=(run_dir / "x",)), "there is no such folder"),
-    ):
-        assert part in refused(asked)
-    (run_dir / "record.json").unlink()
-    assert "the run is not finished" in refused(wanted)
-    monkeypatch.setattr(benchmarks.importlib.util, "find_spec", lambda name: None)
-    assert refused(wanted).startswith("benchmarks need the package lm_eval")
-
-
-def test_the_command_says_scores_or_one_line(
-    run_dir: Path,
-    tasks: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def run(*words: str) -> None:
-        monkeypatch.setattr(sys, "argv", ["benchmarks.py", str(run_dir), *words])
-        command.main()
-
-    own = ["--suite", str(tasks / "suite.yaml"), "--include", str(tasks), "--device", "cpu"]
-    run(*own, "--cot")
-    out = capsys.readouterr().out
-    assert re.search(r"^ *mute +(0|100)\.00 .*% \(acc, 0 shots\)$", out, re.MULTILINE), out
-    for words, part in (
-        (["--suite", "spagg"], "--suite=spagg: there is no "),
-        ([*own, "--tasks", "choice,mmlu"], "--tasks: mmlu is no benchmark of suite own; choose"),
-    ):
-        with pytest.raises(SystemExit):
-            run(*words)
-        error = capsys.readouterr().err.splitlines()[-1]
-        assert error.startswith(f"error: {part}")
-
-
-MADE_UP: dict[str, dict[str, Any]] = {
-    "cais/mmlu": {"question": "1 + 1?", "choices": ["1", "2", "3", "4"], "answer": 1},
-    "SaylorTwift/bbh": {"input": "Is it?", "target": "Yes"},
-    "EleutherAI/mutual": {"article": "m : hi", "options": ["a", "b", "c", "d"], "answers": "B"},
-    "allenai/ai2_arc": {
-        "question": "1 + 1?",
-        "choices": {"text": ["1", "2"], "label": ["A", "B"]},
-        "answerKey": "B",
-    },
-    "baber/logiqa2": {"text": "All.", "question": "So?", "options": [*"abcd"], "answer": 2},
-    "allenai/winogrande": {"sentence": "The _ is.", "option1": "a", "option2": "b", "answer": "1"},
-    "baber/piqa": {"goal": "Eat.", "sol1": "Bite.", "sol2": "Sit.", "label": 0},
-}
-
-
-@pytest.mark.slow
-def test_the_papers_suite_runs_on_made_up_questions(
-    wanted: Measurement, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def rows(path: str, **_: Any) -> DatasetDict:
-        several = Dataset.from_list([MADE_UP[path]] * 5)
-        return DatasetDict(dict.fromkeys(("train", "dev", "validation", "test"), several))
-
-    monkeypatch.setattr("datasets.load_dataset", rows)
-    suite = load_suite(CONF / "benchmarks" / "spag.yaml").replace(max_new_tokens=4)
-    found: dict[bool, dict[str, Any]] = {}
-    for cot in (False, True):
-        asked = replace(wanted, suite=suite, limit=1, batch_size=64)
-        found[cot] = measure(asked, suite.names(cot), again=False)
-        for name in suite.names(cot):
-            assert found[cot][name]["shots"] == suite.benchmarks[name].shots
-    assert {*found[False], *found[True]} == {*suite.benchmarks, "geometric_mean"}
-    assert found[False]["geometric_mean"]["value"] == 0  # the small model is never right on BBH
-    questions = [found[False][name]["questions"] for name in ("mmlu", "bbh", "piqa")]
-    assert questions == [57, 27, 1]

@@ -13,7 +13,6 @@ from zipfile import ZipFile
 import pytest
 
 from tests.support.commands import ROOT, Command, last_wins, short_settings
-from tests.support.wandb_files import offline_runs
 from tests.support.warm import WarmCommand
 
 Train = Callable[..., subprocess.CompletedProcess[str]]
@@ -101,22 +100,6 @@ def test_a_sweep_goes_on_after_a_failed_job_and_repeats_only_what_is_missing(
     assert again.returncode == 1
     assert "jobs/1 is complete" in again.stdout
     assert record.stat().st_mtime_ns == written
-
-
-@pytest.mark.slow
-def test_wandb_offline_mirrors_the_run(train: Train, tmp_path: Path) -> None:
-    answer = train(tmp_path, "algorithm=ppo", "wandb.mode=offline", "run_dir=w")
-    assert answer.returncode == 0 and "Traceback" not in answer.stderr, answer.stderr
-    assert (tmp_path / "w" / "curves.png").exists()
-    (offline,) = offline_runs(tmp_path / "w")
-    assert [line["iteration"] for line in offline.numbers()] == [0, 1]
-    said = [{k: v for k, v in line.items() if "time/" not in k} for line in offline.numbers()]
-    assert said == numbers(tmp_path / "w")
-    (table,) = offline.increments()
-    assert {row[0] for row in table["data"]} == {1}
-    assert answer.stdout.splitlines()[-1] == (
-        f"W&B: recorded offline in w/wandb; to upload: wandb sync w/wandb/{offline.folder.name}"
-    )
 
 
 @pytest.mark.slow

@@ -29,7 +29,6 @@ from cory.memory import (
 )
 from cory.models.loading import load_language_model, nf4, skeleton
 from tests.support.building import LetterShare, build
-from tests.support.composing import parsed
 from tests.support.refusals import refusal
 from tests.support.short_prompts import short_prompts
 
@@ -222,46 +221,12 @@ def test_offloading_moves_to_main_memory(described: Path) -> None:
     assert not any(part.beside for part in parts_of(on_cpu))
 
 
-@pytest.mark.parametrize("stage", [0, 3])
-def test_agents_that_share_an_engine_by_hand(described: Path, stage: int) -> None:
-    """One holds all that a training needs, each a copy: in float32 if it is trained again."""
-    words = (
-        "experiment=maft/phi3_arithmetic_maft",
-        f"model.path={described}",
-        "model.chat=false",
-        "model.architecture=null",
-        "algorithm.summary=false",
-        "hardware=cpu",
-        f"hardware.zero_stage={stage}",
-    )
-
-    def found(*more: str) -> dict[str, int]:
-        return {part.what: part.bytes for part in parts_of(parsed(*words, *more))}
-
-    once, twice = found(), found("algorithm.iterations=2")
-    assert once["weights that train"] == 2 * MODEL  # no method but PPO has a value head
-    assert once["float32 copy of the weights"] == 4 * MODEL
-    assert once["Adam's two moments"] == 8 * MODEL
-    assert once["weights of all policies"] == 6 * 2 * MODEL
-    assert twice["weights of all policies"] == 6 * 4 * MODEL
-    assert found("algorithm.iterations=2", "algorithm.start=base") == once
-    assert "weights of all policies" not in found("algorithm.policies=single")
-
-
 def test_the_peak_is_the_largest_phase() -> None:
     parts = [Part("a", 10), Part("b", 5, (SAMPLING,)), Part("c", 3, (PASSES, STEP))]
     parts += [Part("d", 3, (STEP,)), Part("e", 99, beside=True)]
     assert peak(parts) == (STEP, 16) and held(parts) == 10
     assert peak([*parts, Part("f", 17, (LOADING,))]) == (LOADING, 17)
     assert peak(parts, beside=True)[1] == 99
-
-
-def test_moments_in_eight_bits(described: Path) -> None:
-    config = small(described)
-    eight = config.replace(algorithm=config.algorithm.replace(optimizer="adamw_8bit"))
-    sizes = {part.what: part.bytes for part in parts_of(eight)}
-    assert sizes["Adam's two moments"] == int(2 * COPY * (2 + 8 / 256))
-    assert "AdamW's intermediate results" not in sizes
 
 
 def test_a_run_that_cannot_fit_is_refused_and_one_that_hardly_will_is_warned_of(
@@ -279,14 +244,3 @@ def test_a_run_that_cannot_fit_is_refused_and_one_that_hardly_will_is_warned_of(
     monkeypatch.setattr(memory, "main_memory", lambda: always - 1)
     said = refusal(lambda: check(config))
     assert said.startswith("model=tiny with hardware=cpu needs ")
-
-
-def test_main_memory_beside_a_gpu_is_looked_at(
-    described: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = small(described, "hardware=gpu8_zero3_offload")
-    each = held(parts_of(config), beside=True)
-    monkeypatch.setattr(memory, "main_memory", lambda: 8 * each)
-    check(config)
-    monkeypatch.setattr(memory, "main_memory", lambda: 8 * each - 8)
-    assert "GiB of main memory per process" in refusal(lambda: check(config))

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from cory.config import ConfigError
@@ -68,26 +67,6 @@ def test_importing_the_package_is_cheap() -> None:
     assert float(answer.stdout) < 0.1
 
 
-@pytest.mark.parametrize(
-    ("given", "word"),
-    [
-        ({"algorithm.learning_rate": 1e-5}, "algorithm.learning_rate=1e-05"),
-        ({"evaluation.team": True}, "evaluation.team=true"),
-        ({"algorithm.kl_coef": np.float64(0.1)}, "algorithm.kl_coef=0.1"),
-        ({"algorithm.kl_coef": np.float32(0.1)}, "algorithm.kl_coef=0.10000000149011612"),
-        ({"evaluation.k": [np.int64(1), np.int32(4)]}, "evaluation.k=[1,4]"),
-        ({"init_from": None}, "init_from=null"),
-        ({"evaluation.k": [1, 4]}, "evaluation.k=[1,4]"),
-        (
-            {"evaluation.probes": ["It's, here", "true"]},
-            r"evaluation.probes=['It\'s, here','true']",
-        ),
-    ],
-)
-def test_values_are_written_as_words(given: dict[str, Any], word: str) -> None:
-    assert words_of([given, ["a=1", "b=2"], "c=3"]) == [word, "a=1", "b=2", "c=3"]
-
-
 def test_values_reach_the_settings_as_they_are(tmp_path: Path) -> None:
     given = {
         "evaluation.probes": ["It's, here: a 'quote'", "null", "1"],
@@ -97,27 +76,6 @@ def test_values_reach_the_settings_as_they_are(tmp_path: Path) -> None:
     cfg = composed(words_of([given]), None)
     assert list(cfg.evaluation.probes) == given["evaluation.probes"]
     assert cfg.algorithm.learning_rate == 1e-5 and cfg.run_dir == str(tmp_path / "a b")
-
-
-@pytest.mark.parametrize(
-    ("words", "part"),
-    [
-        (("algorithm.learning_rate=-1", "seed=-1"), "seed=-1: must be at least 0"),
-        (("experiment=quickstrat",), "quickstart"),
-        (("algorithm.lerning_rate=1",), "did you mean algorithm.learning_rate?"),
-        (("seed={",), "seed={ cannot be read"),
-        (("sweep=cory/fig3",), "run() makes one run"),
-        (("--cfg job",), "key=value"),
-    ],
-)
-def test_mistakes_raise(
-    words: tuple[str, ...], part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError) as caught:
-        run(*words)
-    assert part in str(caught.value)
-    assert not [*tmp_path.iterdir()]
 
 
 REFUSED = """

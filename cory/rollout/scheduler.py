@@ -166,8 +166,10 @@ class RollOut:
             if kind == "over":
                 made: list[Episode] = told
                 return made
-            if kind == "failed":
+            if kind == "refused":
                 raise ConfigError(told)
+            if kind == "failed":
+                raise RuntimeError(f"the first process failed:\n{told}")
             if kind == "speak":
                 self._speak(told)
             else:
@@ -232,13 +234,10 @@ def _raise_of(tasks: Sequence[asyncio.Future[None]]) -> None:
     for task in tasks:
         error = task.exception() if task.done() else None
         if error is not None:
-            told = str(error) if isinstance(error, ConfigError) else _traceback_of(error)
-            distributed.from_first(("failed", told))
+            refused = isinstance(error, ConfigError)
+            told = str(error) if refused else "".join(traceback.format_exception(error))
+            distributed.from_first(("refused" if refused else "failed", told))
             raise error
-
-
-def _traceback_of(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))
 
 
 async def _all_wait(waiting: Waiting) -> None:

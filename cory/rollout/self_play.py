@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from cory.config import SamplingConfig
-from cory.episode import Asked, Turn
+from cory.episode import Asked
 from cory.games import GameRules
 from cory.games.prompts import GamePrompts
 from cory.games.scripted import RuleBasedPlayer
@@ -77,12 +77,6 @@ class ModelPlayer:
             Said("") if one is None else Said(one.response.strip(), one.response_ids)
             for one in said
         ]
-
-
-def said_in(turn: Turn | None) -> Said:
-    """A turn of a model as an utterance."""
-    assert turn is not None  # only debates have servers that refuse long contexts
-    return Said(turn.response.strip(), turn.response_ids)
 
 
 class ScriptedPlayer:

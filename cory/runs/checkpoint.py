@@ -25,7 +25,7 @@ from cory.models.weight_files import load_plain
 from cory.runs.files import WriteError, sha256_of, sync, sync_tree, unwritten, write_whole
 from cory.runs.run_dir import BEST, CHECKPOINTS, MANIFEST, PART
 
-FORMAT = 1  # of a checkpoint's files and states; one of another format is refused
+FORMAT = 2  # of a checkpoint's files and states; one of another format is refused
 BEST_FILE = "best.json"  # in best/: metric, mode, value and iteration
 
 
@@ -68,7 +68,9 @@ class Checkpoints:
                 agent.kept.save(part)
             torch.save(state, part / state_file())
             distributed.wait_for_all()
-            distributed.first_works(partial(self._publish, part, place, done))
+            fault = distributed.first_works(partial(self._publish, part, place, done))
+            if fault is not None:
+                raise OSError(fault)
         except (torch.OutOfMemoryError, torch.distributed.DistError):
             raise
         # torch reports a full disk as a RuntimeError
@@ -155,18 +157,25 @@ class Checkpoints:
             return self.folder / f"{done:06d}"
         return self.folder / f"{done:06d}-{int(taken.partition('-')[2] or 0) + 1:03d}"
 
-    def _publish(self, part: Path, place: Path, done: int) -> None:
-        """Give a checkpoint its manifest and its name; those beyond `keep_last` go."""
+    def _publish(self, part: Path, place: Path, done: int) -> str | None:
+        """Give a checkpoint its manifest and its name; those beyond `keep_last` go.
+
+        returns: why this was not possible; None: it was
+        """
         files = sorted(path for path in part.rglob("*") if path.is_file())
-        hashes = {str(path.relative_to(part)): sha256_of(path) for path in files}
-        sync_tree(part)
-        manifest = self.facts | {"iterations": done, "files": hashes}
-        write_whole(part / MANIFEST, json.dumps(manifest, indent=1) + "\n")
-        part.rename(place)
-        sync(self.folder)
-        sync(self.folder.parent)
+        try:
+            hashes = {str(path.relative_to(part)): sha256_of(path) for path in files}
+            sync_tree(part)
+            manifest = self.facts | {"iterations": done, "files": hashes}
+            write_whole(part / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+            part.rename(place)
+            sync(self.folder)
+            sync(self.folder.parent)
+        except OSError as error:
+            return str(error)
         for old in self._places()[self.keep_last :]:
             shutil.rmtree(old, ignore_errors=True)
+        return None
 
 
 def state_file() -> str:

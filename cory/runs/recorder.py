@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import os
 import platform
 import resource
@@ -76,13 +77,18 @@ class Recorder:
         kept, later = {}, {}
         for name in FILES:
             kept[name], rows = self._parts(name, sizes.get(name, 0))
-            later[name] = [row for row in rows if state and line_of(row)["iteration"] < done]
+            later[name] = [row for row in rows if state and _iteration(row) < done]
         for name, content in kept.items():
             self.stores[name].open(b"".join([content, *(later[name] if later[METRICS] else ())]))
         for row in later[METRICS]:
             self.last |= {key: value for key, value in line_of(row).items() if key != "iteration"}
-        (self.run_dir / RECORD).unlink(missing_ok=True)  # of a finished run that goes on
         logged = kept[METRICS].count(b"\n") + len(later[METRICS])
+        require(
+            done - 1 <= logged <= done,
+            f"{self.run_dir / METRICS} has {logged} of the {done} iterations before the newest "
+            f"checkpoint; its numbers are lost, so delete {self.run_dir} to start again",
+        )
+        (self.run_dir / RECORD).unlink(missing_ok=True)  # of a finished run that goes on
         self.mirrors = mirrors_of(self.config, self.run_dir, self.commit, logged)
         return logged
 
@@ -182,6 +188,14 @@ class Recorder:
     def _wall_s(self) -> float:
         """Seconds of work over all starts, without the time in between."""
         return self.earlier_s + time.time() - self.opened
+
+
+def _iteration(row: bytes) -> float:
+    """The iteration that a line is of; a damaged one is of none that is kept."""
+    try:
+        return float(line_of(row)["iteration"])
+    except (ValueError, LookupError, TypeError):
+        return math.inf
 
 
 def sample_line(iteration: int, episode: Episode) -> Line:

@@ -37,17 +37,19 @@ MANIFEST = "manifest.json"  # of a whole checkpoint: SHA-256 of its files
 PART = ".part"  # end of the name of a folder that is being written
 TIME = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")  # as in conf/train.yaml
 
-LOCK = "lock"  # held by the process that trains and writes the records
-LOCK_WAIT_S = 5.0  # where a command is killed, its workers live on for a moment
+# A command holds `lock` while its run works; the process that writes the records `worker.lock`:
+# where a command is killed, its workers live on for a moment, and those of the next one wait.
+LOCK, WORKER_LOCK = "lock", "worker.lock"
+WORKER_WAIT_S = 30.0  # workers look twice a second whether their command is there
 
 
 @contextmanager
-def lock(run_dir: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
-    """Hold the lock of a run directory, which is made if it is not there.
+def lock(run_dir: Path, name: str = LOCK, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold a lock of a run directory, which is made if it is not there.
 
     wait_s: seconds to wait for whoever holds it; ConfigError after that
     """
-    held = FileLock(run_dir / LOCK, thread_local=False)
+    held = FileLock(run_dir / name, thread_local=False)
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
         held.acquire(timeout=wait_s)
@@ -64,14 +66,15 @@ def lock(run_dir: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
 
 
 def in_use(run_dir: Path) -> bool:
-    """Whether a process holds the lock of a run directory."""
-    if not (run_dir / LOCK).exists():
-        return False
-    try:
-        with lock(run_dir, wait_s=0):
-            return False
-    except ConfigError:
-        return True
+    """Whether a command or a worker holds a lock of a run directory."""
+    for name in (LOCK, WORKER_LOCK):
+        if (run_dir / name).exists():
+            try:
+                with lock(run_dir, name):
+                    pass
+            except ConfigError:
+                return True
+    return False
 
 
 def require_own(run_dir: Path) -> None:
@@ -91,7 +94,8 @@ def require_own(run_dir: Path) -> None:
         require(not missing, f"{said} holds a {SETTINGS} that is not of a run; name a new folder")
         return
     # a command that was refused or killed before it wrote settings may have left the others
-    foreign = [n for n in names if n != LOCK and not n.startswith(f".{SETTINGS}.")]
+    left = (LOCK, WORKER_LOCK)
+    foreign = [n for n in names if n not in left and not n.startswith(f".{SETTINGS}.")]
     require(
         not foreign,
         f"{said} holds {', '.join(foreign[:3])}{', ...' if foreign[3:] else ''} but no {SETTINGS}: "
@@ -101,10 +105,10 @@ def require_own(run_dir: Path) -> None:
 
 def remove_unbegun(run_dir: Path) -> None:
     """Remove what a run leaves that was refused by its workers before it began; else nothing."""
-    if (run_dir / METRICS).exists() or in_use(run_dir):
+    if (run_dir / METRICS).exists():
         return
     # the settings last: by them it is a run's folder, should a kill come in between
-    for name in (OVERRIDES, LOCK, OUTPUT, SETTINGS):
+    for name in (OVERRIDES, LOCK, WORKER_LOCK, OUTPUT, SETTINGS):
         (run_dir / name).unlink(missing_ok=True)
     with suppress(OSError):  # moved or deleted, or there is more in it
         run_dir.rmdir()

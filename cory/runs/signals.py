@@ -21,6 +21,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _received: list[int] = []
 _nothing_to_save: list[Callable[[], bool]] = []  # whether a signal ends what this process does
+_saves: list[bool] = []  # not empty: a run in this process looks at requests, and saves
 
 
 @contextmanager
@@ -85,7 +86,8 @@ def stop_code() -> int | None:
     """The command's exit code if it was asked to stop: 128 plus the signal, as in shells."""
     if not stopping():
         return None
-    asked = _received or [int(Path(os.environ[STOP_FILE]).read_text(encoding="utf-8"))]
+    told = "" if _received else Path(os.environ[STOP_FILE]).read_text(encoding="utf-8")
+    asked = _received or [int(told or signal.SIGTERM)]
     return 128 + asked[0]
 
 
@@ -107,3 +109,9 @@ def interruptible(where: Callable[[], bool] = lambda: True) -> Iterator[None]:
 def saves_from_here() -> None:
     """From now on this process looks at requests itself, and saves before it leaves."""
     _nothing_to_save.clear()
+    _saves.append(True)
+
+
+def saves() -> bool:
+    """Whether that is so."""
+    return bool(_saves)

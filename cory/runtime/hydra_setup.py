@@ -101,6 +101,8 @@ def one_line_refusals(words: Sequence[str]) -> Iterator[None]:
     """Inside, what Hydra refuses of these words is a ConfigError in one line."""
     try:
         yield
+    except ConfigError:  # has a line for each mistake
+        raise
     except HYDRAS as error:
         raise ConfigError(one_line(error, words)) from error
 

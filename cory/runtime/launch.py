@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cory.config import HardwareConfig, cores
-from cory.runs.signals import PARENT, ask_to_stop, interruptible, stopping
+from cory.runs.signals import PARENT, ask_to_stop, interruptible, saves, stopping
 
 # exit codes of the processes of a run
 FINISHED = 0
@@ -65,6 +65,8 @@ def _start(run_dir: Path, hardware: HardwareConfig, apart: bool) -> int:
     with interruptible():
         from cory.runtime.worker import attempt  # noqa: PLC0415  torch and all that builds on it
 
+        if stopping():  # a library has caught the interrupt while it was imported
+            raise KeyboardInterrupt
         code, reason = attempt(run_dir)
     if reason is not None:
         print(reason, file=sys.stderr)
@@ -103,17 +105,23 @@ def environment(hardware: HardwareConfig) -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ.clear()
         os.environ.update(before)
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
 
 
-def end_with_parent() -> None:
-    """End this process soon after the one that started it, also where that one was killed."""
+def end_with_parent(building: bool = False) -> None:
+    """End this process soon after the one that started it, also where that one was killed.
+
+    building: also where the command is asked to stop before this process has anything to save
+    """
     parent = int(os.environ.get(PARENT, os.getppid()))
 
     def watch() -> None:
         while os.getppid() == parent:  # a process whose parent ends gets another parent
             time.sleep(WATCH_S)
+            if building and stopping() and not saves():
+                os._exit(STOPPED)
         os._exit(REFUSED)  # other threads may wait for a process that is gone, too
 
     threading.Thread(target=watch, name="parent", daemon=True).start()

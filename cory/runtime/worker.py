@@ -30,9 +30,9 @@ from cory.runs.export import export_agents
 from cory.runs.files import WriteError
 from cory.runs.mirrors import print_hints
 from cory.runs.recorder import Recorder, memory_used
-from cory.runs.run_dir import ITERATIONS, lock, why_it_cannot_grow
+from cory.runs.run_dir import ITERATIONS, WORKER_LOCK, WORKER_WAIT_S, lock, why_it_cannot_grow
 from cory.runs.settings import read_settings, settings_digest
-from cory.runs.signals import listen, saves_from_here
+from cory.runs.signals import listen, saves, saves_from_here, stopping
 from cory.runs.stop import Stopped, StopRequest
 from cory.runtime.build import build_parts, check_devices
 from cory.runtime.launch import FINISHED, REFUSED, STOPPED, end_with_parent, leave
@@ -65,7 +65,7 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     if first:
         print(needed, flush=True)
     keep_freed_memory()
-    with lock(run_dir) if first else nullcontext():
+    with lock(run_dir, WORKER_LOCK, WORKER_WAIT_S) if first else nullcontext():
         train(run_dir, config, settings_digest(settings), stop)
     if first:
         # pandas, scipy and matplotlib: only at the end
@@ -142,7 +142,7 @@ def keep_freed_memory() -> None:
 
 def main() -> None:
     """`python -m cory.runtime.worker <run_dir>`: one of a run's processes, or its only one."""
-    end_with_parent()
+    end_with_parent(building=True)
     listen()
     code, reason = attempt(Path(sys.argv[1]))
     if reason is not None:
@@ -175,6 +175,8 @@ def attempt(run_dir: Path) -> tuple[int, str | None]:
     except (ConfigError, FirstUpdateError, TrainingDiverged, WriteError) as error:
         return REFUSED, f"error: {error}"
     except Exception as error:  # unforeseen: its traceback is printed, by one process
+        if stopping() and not saves():  # another process has left while all was built
+            return STOPPED, None
         said = str(error)
         if distributed.count() > 1 and any(words in said for words in LOST):
             line = " ".join(said.split())[:200]

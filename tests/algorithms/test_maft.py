@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from cory import distributed
-from cory.algorithms import maft as maft_builder
 from cory.algorithms.maft import MaftDebates, finetune_plan
 from cory.config import MaftConfig
 from cory.episode import Turn
@@ -197,13 +196,15 @@ def test_the_first_process_says_what_is_right_and_what_is_learnt(
     maft: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Comparing formulas can run out of time in one process and not in another."""
-    monkeypatch.setattr(maft_builder, "judged", lambda form, given: [True] * len(given))
     hinted = maft(
         *("algorithm.policies=single", "algorithm.select=correct", "algorithm.agents=1"),
         *("algorithm.turns=1", "algorithm.evaluation_agents=1", "algorithm.evaluation_turns=1"),
         f"run_dir={tmp_path / 'hinted'}",
     )
-    episodes = build_agents(hinted).collect(0).episodes
+    trainer = build_agents(hinted)
+    task = type(trainer.collect.parts.task)  # type: ignore[attr-defined]
+    monkeypatch.setattr(task, "is_right", lambda task, response, answer: True)
+    episodes = trainer.collect(0).episodes
     assert episodes and all(episode.turns[1].absent for episode in episodes)
     trainer = build_agents(maft(f"run_dir={tmp_path / 'own'}"))
     monkeypatch.setattr(distributed, "first_works", lambda work: ({"x": []}, {"found": 1.0}))

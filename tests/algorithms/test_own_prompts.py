@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 
 from cory.config import Config, builder, parse_config
-from cory.episode import Context, Episode, Prompt
+from cory.episode import Asked, Context, Episode, Prompt
 from cory.evaluation.responses import EvalRequest
 from cory.inference import load_team
 from cory.models.policy import Policy
@@ -166,9 +166,9 @@ def test_a_verifier_learns_from_whole_chats(own: Settings, monkeypatch: pytest.M
     asked: list[Context | None] = []
     turns = Policy.turns
 
-    def noted(policy: Policy, role: str, round: int, contexts: Any, *others: Any) -> Any:
-        asked.extend(contexts)
-        return turns(policy, role, round, contexts, *others)
+    def noted(policy: Policy, questions: list[Asked], *others: Any) -> Any:
+        asked.extend(one.context for one in questions)
+        return turns(policy, questions, *others)
 
     monkeypatch.setattr(Policy, "turns", noted)
     # answers of both labels, so that examples are made

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +12,7 @@ import pytest
 import torch
 
 from tests.support.chat_server import ChatServer, reply
-from tests.support.commands import last_wins, metrics, workers
+from tests.support.commands import last_wins, metrics
 from tests.support.playing import IMITATION, SPAG
 from tests.support.warm import WarmCommand
 
@@ -60,7 +57,7 @@ def finished(command: WarmCommand) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharing", SHARINGS)
+@pytest.mark.parametrize("sharing", ["adapters"])
 def test_two_processes_give_the_numbers_of_one(start: Run, folder: Path, sharing: str) -> None:
     """Of two sets of games, that begin with an earlier run and are played against it in the end."""
     own, first = SHARINGS[sharing], folder / sharing
@@ -83,31 +80,6 @@ def test_two_processes_give_the_numbers_of_one(start: Run, folder: Path, sharing
             torch.testing.assert_close(
                 float(ours[key]), float(value), rtol=1e-3, atol=1e-4, msg=f"{key}: {ours[key]}"
             )
-
-
-@pytest.mark.slow
-def test_a_run_killed_while_it_collects_ends_as_if_it_had_not_been(
-    start: Run, folder: Path
-) -> None:
-    changes = ["algorithm.prompts_per_iteration=40", "algorithm.game_batch=1"]
-    finished(start(SPAG, "whole", *changes))
-    path = folder / "killed" / "games" / "epoch_001.jsonl"  # of the second set
-    command = start(SPAG, "killed", *changes)
-    while not (path.exists() and path.read_bytes().count(b"\n") >= 5):
-        assert command.poll() is None, command.err
-        time.sleep(0.002)
-    for process in [command.pid, *workers(folder / "killed").values()]:
-        os.kill(process, signal.SIGKILL)
-    command.wait()
-    before = path.read_text().splitlines()
-    assert len(before) < 40, "killed too late to show anything"
-    finished(start(SPAG, "killed", *changes))
-    after = path.read_text().splitlines()
-    whole = [line for line in before if line.endswith("}")]
-    assert after[: len(whole)] == whole  # no game that was over was played again
-    assert metrics(folder / "killed") == metrics(folder / "whole")
-    for file in ("samples.jsonl", "agents/agent_0/model.safetensors"):
-        assert (folder / "killed" / file).read_bytes() == (folder / "whole" / file).read_bytes()
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from cory.config import ConfigError, parse_config
 from cory.config.errors import OF_TRL, flat, meant, typed
 from cory.config.names import LOADER
 from tests.support.commands import last_wins
-from tests.support.composing import compose_config, maporl_settings, parsed
+from tests.support.composing import compose_config, parsed
 
 SUMS = ["experiment=quickstart", "task=arithmetic", "reward=exact_match", "algorithm=maporl"]
 PAIR = [*SUMS, "+model@partner=tiny_2x", "algorithm.param_sharing=per_agent"]
@@ -432,46 +432,11 @@ def test_a_misspelt_key_gets_a_suggestion(key: str, ours: str) -> None:
         assert line == f"{key} is not a setting; did you mean {ours}?"
 
 
-def test_nothing_is_suggested_where_nothing_is_like_it() -> None:
-    assert refusal("quickstart", "algorithm.zzz=1") == [
-        "algorithm.zzz is not a setting of algorithm=cory; where a file sets it, ~algorithm.zzz "
-        "leaves it out"
-    ]
-
-
 def test_a_setting_without_a_value() -> None:
     cfg = copy.deepcopy(composed("quickstart"))
     cfg.algorithm.clip_range = "???"
     with pytest.raises(ConfigError, match=r"^algorithm\.clip_range: no value given$"):
         parse_config(cfg)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("reward=sentiment", "reward.output=logit"),
-        ("reward=judge reward.endpoint.model=wise reward.output=grade", "output=grade"),
-        ("reward=sentiment reward.output=probability", None),
-        ("reward=sum +reward@reward.parts.right=exact_match", None),
-        ("reward=judge reward.endpoint.model=wise", None),
-        ("reward=python reward.function=mine.py:score", None),
-    ],
-)
-def test_incentives_by_scores_need_scores_from_0_to_1(words: str, said: str | None) -> None:
-    typed = ["algorithm.bonus_from=verifier", *words.split()]
-    assert not maporl_settings(*typed).shapes  # without incentives scores may be any
-    if said is None:
-        assert maporl_settings(*typed, "algorithm.beta=[0.0,1.0]").shapes
-        return
-    rule = f"^algorithm.bonus_from=verifier: counts .* got .*{said}"
-    with pytest.raises(ConfigError, match=rule):
-        maporl_settings(*typed, "algorithm.beta=[0.0,1.0]")
-
-
-def test_debates_of_one_turn_have_none_to_leave_out() -> None:
-    few = ("algorithm.agents=3", "algorithm.evaluation_agents=1", "algorithm.consensus=0.6")
-    assert maporl_settings(*few, "algorithm.evaluation_turns=1").consensus == 0.6
 
 
 def test_a_microbatch_is_never_larger_than_its_minibatch() -> None:
@@ -484,10 +449,6 @@ def test_a_kl_controller_that_can_take_no_more_than_all_of_the_coefficient_is_ta
     adaptive, fixed = "algorithm.kl_controller=adaptive", "algorithm.kl_controller=fixed"
     assert parsed(adaptive, "algorithm.kl_horizon=13").algorithm.kl_horizon == 13
     assert parsed(fixed, "algorithm.kl_horizon=12").algorithm.kl_horizon == 12
-
-
-def test_a_whole_number_may_be_a_name() -> None:
-    assert parsed("wandb.name=7", "wandb.tags=[1]").wandb.name == "7"
 
 
 @pytest.mark.parametrize("mistake", ["key_variable=sk-123", "base_url=https://me:sk-123@host/v1"])

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from cory.config import ConfigError
-from cory.models.loading import load_classifier, load_language_model, load_tokenizer
 from cory.runtime.build import build_parts, check_devices
 from tests.support.composing import parsed
 
@@ -114,47 +112,3 @@ def test_a_tokenizer_that_does_not_fit_its_model_is_refused(
     with pytest.raises(ConfigError) as refusal:
         build_parts(parsed(f"model.path={model}"))
     assert said.format(model=model) in str(refusal.value) and "\n" not in str(refusal.value)
-
-
-def cut_off(folder: Path) -> None:
-    file = folder / "model.safetensors"
-    file.write_bytes(file.read_bytes()[:-1000])
-
-
-def one_layer_missing(folder: Path) -> None:
-    file = folder / "model.safetensors"
-    tensors = {key: value for key, value in load_file(file).items() if ".h.1." not in f".{key}"}
-    save_file(tensors, file, metadata={"format": "pt"})
-
-
-def unknown_kind(folder: Path) -> None:
-    settings = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(settings | {"model_type": "gpt2000"}))
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [cut_off, one_layer_missing, unknown_kind],
-)  # fmt: skip
-def test_a_spoilt_model_folder_is_refused(
-    spoil: Callable[[Path], None], tiny_model: str, tmp_path: Path
-) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(tiny_model, folder)
-    spoil(folder)
-    for load in (load_classifier, lambda *a: load_language_model(*a, keep_dropout=False)):
-        with pytest.raises(ConfigError, match=r"^model\.path=") as refusal:
-            load(str(folder), "model.path")
-        assert "\n" not in str(refusal.value) and str(folder) in str(refusal.value)
-
-
-@pytest.mark.parametrize("text", [None, "{}"])
-def test_a_spoilt_tokenizer_is_refused(text: str | None, tiny_model: str, tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(tiny_model, folder)
-    (folder / "tokenizer.json").unlink()
-    if text is not None:
-        (folder / "tokenizer.json").write_text(text)
-    with pytest.raises(ConfigError, match=r"^model\.path=") as refusal:
-        load_tokenizer(str(folder), "model.path")
-    assert "\n" not in str(refusal.value)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 
 from cory.config import EvaluationConfig
 from cory.episode import Episode, Prompt, Turn
@@ -45,7 +44,7 @@ def response_set(*debates: list[str | None], samples: int | None = 1) -> Respons
         }
         for debate in debates
     ]
-    return ResponseSet(TEAM, MEASURED, prompts, samples, [torch.Generator()], lines=lines)
+    return ResponseSet(TEAM, MEASURED, prompts, samples, lines=lines)
 
 
 def metrics_of(

@@ -9,8 +9,6 @@ from typing import Any, cast
 import pytest
 import torch
 import torch.nn.functional as F
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -22,7 +20,7 @@ from transformers import (
 import cory.evaluation.scorers
 from cory import distributed
 from cory.config import Config, DiversityConfig
-from cory.episode import Context, Prompt, Turn
+from cory.episode import Asked, Context, Prompt, Turn
 from cory.evaluation.diversity import DebateRecord, Diversity, nll_others, token_nll
 from cory.evaluation.maft import MaftMetrics
 from cory.evaluation.scorers import Encoder, Scorer
@@ -30,9 +28,7 @@ from cory.functional.diversity import kl_between, kl_diversity
 from cory.models.policy import Policy
 from cory.models.team import Team
 from tests.support.close import assert_close
-from tests.support.composing import CONF, options
 from tests.support.fixtures import make_tokenizer, save
-from tests.support.refusals import refusal
 
 CPU = torch.device("cpu")
 TEXTS = ["a good film", "the movie was bad", "it", "a bad film and it is a good movie"]
@@ -154,14 +150,6 @@ def test_distributions_of_responses(tiny_model: str, batch_size: int) -> None:
         assert_close(logp, torch.stack(expected))
 
 
-def test_a_question_that_leaves_no_room_is_refused(tiny_model: str) -> None:
-    tokens = len(make_tokenizer()(f"{QUESTION}\n")["input_ids"])
-    Scorer(tiny_model, settings(max_tokens=tokens + 1), CPU, ["it", QUESTION])
-    config = settings(max_tokens=tokens)
-    said = refusal(lambda: Scorer(tiny_model, config, CPU, ["it", QUESTION]))
-    assert f"a question of {tokens} tokens leaves no room" in said
-
-
 def test_nll_by_hand(policies: list[Policy]) -> None:
     contexts = ["the", "a film and it is", "movie", "it"]
     responses = ["a good film", "bad", "", "the movie was a good film"]
@@ -254,9 +242,9 @@ def test_the_base_model_is_asked_what_agents_are_asked() -> None:
     asked: list[Context] = []
 
     class Base:
-        def turns(self, agent: str, number: int, contexts: list[Context], *_: object) -> list[Any]:
-            asked.extend(contexts)
-            return [(Turn("base", "solo", 0, "", "said", [], []), None) for _ in contexts]
+        def turns(self, questions: list[Asked], *_: object) -> list[Turn]:
+            asked.extend(one.context for one in questions)
+            return [Turn("base", "solo", 0, "", "said", [], []) for _ in questions]
 
     messages = ({"role": "system", "content": "Count."}, {"role": "user", "content": "1 + 1"})
     prompts = [Prompt("a", "1 + 1", messages=messages), Prompt("b", "2")]
@@ -282,21 +270,3 @@ def test_nothing_is_loaded_that_nobody_asked_for(
     alone = [debated([7], TEXTS[:1])]
     config = settings(nll_others=True)
     assert len(Diversity(config, CPU, [QUESTION]).measure(alone, ["single"] * 2, policies[:1])) == 2
-
-
-@pytest.mark.parametrize("option", options("diversity"))
-def test_every_option_is_complete(option: str) -> None:
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
-        cfg = compose(f"diversity/{option}").diversity
-    found = DiversityConfig.model_validate(OmegaConf.to_container(cfg))
-    if option == "tiny":
-        config = found.replace(batch_size=2)
-        assert Encoder(str(config.encoder), config, CPU).embeddings(["12", "a b"]).shape[0] == 2
-        assert Scorer(str(config.scorer), config, CPU, ["1 + 2?"]).longest == 256
-
-
-@pytest.mark.parametrize("key", ["encoder", "scorer"])
-def test_a_model_that_is_not_there_is_refused_before_anything_is_trained(key: str) -> None:
-    config = settings(**{key: "asset:tyni"})
-    said = refusal(lambda: Diversity(config, CPU, [QUESTION]))
-    assert said.startswith(f"algorithm.diversity.{key}=asset:tyni: ")

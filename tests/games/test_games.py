@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from cory.games import rules_of
-from cory.games.inflection import inflected
 from cory.games.prompts import GamePrompts
 from cory.games.state import GameResult, GameState, GameUtterance
 from cory.games.transcript import FinishedGame, game_statistics, read_games
@@ -105,15 +104,6 @@ def test_words_are_parted_by_form() -> None:
     assert evenly([f"{n}" for n in range(20)], 3) == ["2", "7", "12"]
 
 
-@pytest.mark.slow
-def test_words_of_the_reviews() -> None:
-    task, more = (task_of(train_words=count, test_words=10) for count in (40, 80))
-    assert task.test_words == more.test_words and task.train_words == more.train_words[:40]
-    forms = [form for word in task.test_words for form in inflected(word)]
-    assert not any(inflected(word) & set(forms) for word in more.train_words)
-    assert task.held_out(2, "test")[1].answer == task.test_words[1]
-
-
 def test_words_of_files(tmp_path: Path) -> None:
     train, test = tmp_path / "train.txt", tmp_path / "test.json"
     train.write_text("the\ncat\n\ndogs\nrun\nsea\n")
@@ -158,19 +148,6 @@ def test_the_fixed_context_is_the_paper_s() -> None:
         "### Response:"
     )
     assert "The target word is ‘zebra‘." in wording.context(start, "attacker", None)
-
-
-def test_styles_differ() -> None:
-    texts = settings_of().texts
-    wording = GamePrompts(texts, TABOO)
-    position = GameState("zebra", 5).after("attacker", "Stripes?")
-    shown = [wording.context(position, "defender", style) for style in range(300)]
-    assert len(set(shown)) > 200 and len(texts.styles.rules) == 8
-    # what the other has said is never put under one's own name
-    own = ("defender: S", "assistant: S", "answer: S", "response: S", "A: S")
-    assert not any(name in context for context in shown[:40] for name in own)
-    for rules in texts.styles.rules:
-        assert any(rules.format(max_turns=5) in context for context in shown)
 
 
 def test_messages_take_turns() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,13 +10,12 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from cory.config import Config, ConfigError, builder
+from cory.config import Config, builder
 from cory.evaluation.responses import EvalRequest
 from cory.inference import Said, load_team, on_device, require_device
 from cory.runs.export import export_agents
 from cory.runtime.build import build_parts
 from cory.tasks.prompts import PromptsForm
-from scripts import ask as command
 from tests.support.refusals import refusal
 
 
@@ -124,43 +122,6 @@ def test_a_run_from_elsewhere_does_not_let_code_run(maft: Callable[..., Config])
     half = model.replace(precision="fp16", compute_precision="fp16")
     assert on_device(half, "cpu", False, "x: model").precision == "fp32"
     assert on_device(half, "cuda", False, "x: model").precision == "fp16"
-
-
-class Echo:
-    """Stands in for a team: two agents that repeat a question."""
-
-    def ask(self, question: str, agent: str | None, **how: object) -> list[Said]:
-        if question == "wrong":
-            raise ConfigError("a prompt is wrong")
-        both = [Said(name, "debater", 0, f"{question} {how['seed']}") for name in ("a", "b")]
-        return both if agent is None else both[:1]
-
-    def vote(self, said: list[Said]) -> str | None:
-        return said[0].text.split()[0]
-
-
-def test_the_script_answers_on_the_command_line_and_on_the_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(command, "load_team", lambda *words: Echo())
-
-    def run(*words: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["ask.py", "RUN", *words])
-        command.main()
-        return capsys.readouterr().out
-
-    both = "a (debater, round 1):\n    7? 5\nb (debater, round 1):\n    7? 5\nVote: 7?\n"
-    assert run("7?", "--seed", "5") == both
-    assert run("7?", "--seed", "5", "--agent", "a") == "a (debater, round 1):\n    7? 5\n"
-    typed = iter(["wrong", "7?", ""])
-    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
-    monkeypatch.setattr(sys, "argv", ["ask.py", "RUN", "--seed", "5"])
-    command.main()
-    seen = capsys.readouterr()
-    assert seen.out.endswith(both) and seen.err == "error: a prompt is wrong\n"
-    with pytest.raises(SystemExit):
-        run("wrong")
-    assert capsys.readouterr().err == "error: a prompt is wrong\n"
 
 
 def test_a_device_that_is_not_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from cory.models.team import Team
 from cory.runtime.build import build_parts
 from tests.support.building import build, measure
 from tests.support.composing import parsed
-from tests.support.llama import BOS, CHAT, EOS, random_llama
+from tests.support.llama import BOS, CHAT, EOS
 
 ConfigOf = Callable[..., Config]
 WORDS = [
@@ -130,30 +130,6 @@ def test_what_a_template_refuses_is_told_in_its_words(
     build_parts(parsed(*words, "task.max_prompt_tokens=9", "algorithm.minibatch_size=1"))
 
 
-@pytest.mark.slow
-def test_tokens_without_an_embedding_are_refused_where_a_text_has_them(
-    llama: str, config_of: ConfigOf, tmp_path: Path
-) -> None:
-    """A token that was added, and that no text has, does no harm: relatives share tokenizers."""
-    words = with_template(llama, tmp_path / "m", USER + NEXT)
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "m")
-    size = len(tokenizer)
-    tokenizer.add_tokens(["<image>", "<assistant>"], special_tokens=True)
-    tokenizer.save_pretrained(tmp_path / "m")
-    rule = rf"' is number {{}}, and the model has embeddings for {size} tokens; take the tokenizer"
-    with pytest.raises(
-        ConfigError, match=r"^model\.path=\S+: .*'<assistant>" + rule.format(size + 1)
-    ):
-        build_parts(config_of(*words))
-    plain = words[:1]
-    parts = build_parts(config_of(*plain))
-    with pytest.raises(ConfigError, match="'<image>" + rule.format(size)):
-        parts.team.tokens("an <image>")
-    random_llama(size - 1).save_pretrained(tmp_path / "m")
-    with pytest.raises(ConfigError, match=r"'~' is number "):
-        build_parts(config_of(*plain))
-
-
 def test_a_response_ends_where_the_template_ends_it(llama: str, tmp_path: Path) -> None:
     words = with_template(llama, tmp_path / "m", HEADED.replace("</s>", "<0x01>"))
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "m")
@@ -184,23 +160,3 @@ def test_a_debate_is_a_chat_in_training_and_evaluation(
     for line in lines:
         opening = f"<s>[INST] {line['prompt']} [/INST]"
         assert all(turn["context"].startswith(opening) for turn in line["turns"])
-
-
-@pytest.mark.slow
-def test_a_history_that_does_not_fit_is_cut_and_counted(questions: ConfigOf, llama: str) -> None:
-    config = questions(f"model.path={llama}", *WORDS, "algorithm.turns=3")
-    trainer = build(config)
-    whole = trainer.step(0)["debate/shortened"]
-    assert whole == 0.0
-    longest = max(len(t.context_ids) for e in trainer.episodes for t in e.turns)
-    trainer = build(config)
-    # room for all but the longest histories
-    trainer.agents["turn_1"].team.pretrained.config.max_position_embeddings = longest + 6 - 1
-    for agent in trainer.agents.values():
-        agent.model.lm.config.max_position_embeddings = longest + 6 - 1
-    cut = trainer.step(0)["debate/shortened"]
-    assert 0 < cut < 0.5
-    for episode in trainer.episodes:
-        for turn in episode.turns:
-            assert turn.context.startswith(f"<s>[INST] {episode.prompt.text} [/INST]")
-            assert len(turn.context_ids) + 6 <= longest + 6 - 1

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from cory.config import ConfigError, parse_config
+from cory.models import cpu_products
 from cory.models.cpu_products import CPU_HAS_BF16, cpu_has_bf16
-from cory.runs import precision
 from cory.runs.run_dir import same_run, unfinished_run, write_settings
 from tests.support.composing import compose_config
 
@@ -85,7 +85,7 @@ def test_linux_lists_the_instructions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(CPU_HAS_BF16)
-    monkeypatch.setattr(precision, "CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(cpu_products, "CPU_INFO", tmp_path / "cpuinfo")
     if text is not None:
         (tmp_path / "cpuinfo").write_text(text)
     assert cpu_has_bf16() is expected

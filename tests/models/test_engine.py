@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from deepspeed.accelerator import get_accelerator
-from deepspeed.constants import default_pg_timeout
 from torch import Tensor
 
 from cory.config import BatchPlan, Config, HardwareConfig, batch_plan
 from cory.models.actor_critic import ActorCriticModel
-from cory.models.engine import Engine, deepspeed_settings, start_process_group
+from cory.models.engine import Engine, deepspeed_settings
 from cory.models.optimiser import CODES
 from cory.models.precision import DTYPES, cast_weights
 from cory.models.team import Team
@@ -174,43 +172,6 @@ def test_the_value_head_has_a_rate_of_its_own(config_of: ConfigOf, value_rate: s
     assert all(moved[name] == pytest.approx(expected, rel=1e-2) for name in head)
     rest = [far for name, far in moved.items() if name not in head]
     assert max(rest) == pytest.approx(0.5e-3, rel=1e-2)
-
-
-LAUNCHED = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2",
-            "MASTER_ADDR": "here", "MASTER_PORT": "29500"}  # fmt: skip
-
-
-@pytest.mark.parametrize("launched", [{}, LAUNCHED])
-@pytest.mark.parametrize(("device", "backend"), [("cpu", "gloo"), ("cuda", "nccl")])
-def test_the_process_group_that_is_joined(
-    monkeypatch: pytest.MonkeyPatch, device: str, backend: str, launched: dict[str, str]
-) -> None:
-    """Alone without a port, which a run that begins beside it could choose, too."""
-    for name in LAUNCHED:
-        monkeypatch.setenv(name, "to be restored")
-        monkeypatch.delenv(name)
-    for name, value in launched.items():
-        monkeypatch.setenv(name, value)
-    asked: dict[str, object] = {}
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
-    monkeypatch.setattr(
-        torch.distributed,
-        "init_process_group",
-        lambda backend, **options: asked.update(options, backend=backend),
-    )
-    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
-    monkeypatch.setattr("deepspeed.init_distributed", lambda backend, verbose: None)
-    start_process_group(device)
-    place = int(launched.get("LOCAL_RANK", 0))
-    assert asked.pop("backend") == backend
-    assert asked.pop("device_id") == (torch.device("cuda", place) if device == "cuda" else None)
-    assert asked.pop("timeout") == default_pg_timeout
-    if launched:
-        assert not asked
-    else:
-        assert type(asked.pop("store")).__name__ == "HashStore"
-        assert asked == {"rank": 0, "world_size": 1}
-        assert "MASTER_PORT" not in os.environ
 
 
 # AdamW with 8-bit moments, on the CPU, where settings do not allow it

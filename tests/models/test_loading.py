@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import gguf
@@ -22,8 +20,7 @@ from transformers import (
 )
 
 import cory.models.loading
-from cory.config import Config, ConfigError
-from cory.memory import parts_of
+from cory.config import Config
 from cory.models.loading import (
     load_language_model,
     load_tokenizer,
@@ -32,7 +29,6 @@ from cory.models.loading import (
 from cory.runs.export import export, model_card
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
-from tests.support.composing import parsed
 from tests.support.fixtures import END, make_tokenizer
 from tests.support.refusals import refusal
 
@@ -58,21 +54,6 @@ def test_what_config_json_says_is_taken(described: Path) -> None:
     for layers in (2, 3):
         lm = skeleton(str(described), "model.path", {"model_type": "gpt2", "n_layer": layers})
         assert lm.num_parameters() == 3072
-
-
-def test_another_model_than_the_preset_s_is_estimated_by_its_own_config(described: Path) -> None:
-    words = ["model=qwen2_5_3b", "model.sharing=copies", "model.quantisation=none"]
-    with pytest.raises(ConfigError, match=r"^model\.path=Qwen/Qwen2\.5-7B: no local folder, "):
-        parts_of(parsed(*words, "model.path=Qwen/Qwen2.5-7B"))
-    parts = parts_of(parsed(*words, f"model.path={described}"))
-    assert sum(part.bytes for part in parts) < 2**26
-
-
-def test_a_damaged_config_is_no_missing_one(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{")
-    message = refusal(lambda: skeleton(str(tmp_path), "model.path", {"model_type": "gpt2"}))
-    assert message.startswith(f"model.path={tmp_path}: cannot be loaded: ")
-    assert "config.json" in message
 
 
 def write_gguf(path: Path, lm: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
@@ -189,39 +170,3 @@ def test_agents_of_a_packaged_model_leave_as_the_card_says(
     agent.model.activate()
     with torch.no_grad():
         assert_close(loaded(IDS).logits, agent.model.lm(IDS).logits)
-
-
-@pytest.mark.parametrize(
-    ("happens", "said"),
-    [
-        ("unknown", "package:other: cory knows no such package; choose one of holds_a_model"),
-        ("missing", f"{PATH} needs two packages: pip install it"),
-        ("no reader", f"{PATH} needs two packages: pip install it"),
-        ("no file", f"{PATH}: the package must hold one .gguf file, found 0; pip install it"),
-        ("two files", f"{PATH}: the package must hold one .gguf file, found 2; pip install it"),
-        ("torn file", f"{PATH}: cannot be loaded: "),
-    ],
-)
-def test_a_package_that_does_not_serve_is_refused(
-    happens: str, said: str, installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, found = PATH, find_spec
-    own = tmp_path / "holds_a_model"
-    shutil.copytree(installed, own)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    if happens == "unknown":
-        path = "package:other"
-    elif happens in ("missing", "no reader"):
-        absent = "holds_a_model" if happens == "missing" else "gguf"
-        monkeypatch.setattr(
-            "importlib.util.find_spec", lambda name: None if name == absent else found(name)
-        )
-    elif happens == "no file":
-        (own / "model.gguf").unlink()
-    elif happens == "two files":
-        (own / "other.gguf").touch()
-    else:
-        whole = (own / "model.gguf").read_bytes()
-        (own / "model.gguf").write_bytes(whole[: len(whole) // 2])
-    message = refusal(lambda: load_language_model(path, "model.path", keep_dropout=False))
-    assert message.startswith(f"model.path={said}")

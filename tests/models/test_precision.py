@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from transformers import PreTrainedModel
 
 from cory import inference
 from cory.algorithms import parts
-from cory.config import Config, SamplingConfig, products_of
+from cory.config import Config, SamplingConfig
 from cory.models.actor_critic import response_states
 from cory.models.precision import (
     attention_for,
@@ -25,12 +24,10 @@ from cory.models.precision import (
 from cory.models.sampling.generation import generate
 from cory.models.team import Team
 from cory.runtime import build as build_module
-from cory.trainers.sanity_checks import tolerance_of
 from tests.models.test_attention import gpt2, llama
 from tests.support.building import LetterShare, build, steps
 from tests.support.composing import parsed
 from tests.support.llama import save_llama
-from tests.support.refusals import refusal
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 MIXED = "model.compute_precision=bf16"
@@ -73,16 +70,6 @@ def test_products_are_rounded_and_what_lies_between_is_not(lm: PreTrainedModel) 
     assert lm.transformer.h[0].mlp.c_fc.weight.grad is not None
 
 
-def test_a_copy_computes_as_its_original_and_the_weights_own_precision_changes_nothing(
-    lm: PreTrainedModel,
-) -> None:
-    exact = states(lm)
-    set_products(lm, torch.float32)
-    assert torch.equal(states(lm), exact)
-    set_products(lm, torch.bfloat16)
-    assert torch.equal(states(copy.deepcopy(lm)), states(lm)) and not torch.equal(states(lm), exact)
-
-
 def said(lm: PreTrainedModel) -> list[list[float]]:
     uniforms = torch.rand(2, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     sampling = SamplingConfig(
@@ -95,20 +82,6 @@ def said(lm: PreTrainedModel) -> list[list[float]]:
     )
     found = generate(lm, [[1, 2, 3], [4]], 8, sampling, uniforms, 0, frozenset())
     return [response.sampler_logprobs for response in found]
-
-
-def test_casts_are_kept_for_a_roll_out_and_not_beyond(
-    lm: PreTrainedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_products(lm, torch.bfloat16)
-    alone = said(lm)
-    with kept_casts(lm):
-        kept = said(lm)
-    assert kept == alone
-    with torch.no_grad():
-        lm.transformer.h[0].mlp.c_fc.weight.mul_(3)
-    with kept_casts(lm):
-        assert said(lm) != alone
 
 
 def test_the_head_is_float32_in_sampling_and_in_training(lm: PreTrainedModel) -> None:
@@ -249,20 +222,6 @@ def test_tf32_is_on_where_asked_for_and_off_elsewhere(monkeypatch: pytest.Monkey
     assert tf32_state() == "ieee" and not torch.backends.cuda.matmul.allow_tf32
     set_float32_products({"model": "tf32"}, CPU)  # where agents of a run on a GPU may debate
     assert tf32_state() == "ieee"
-
-
-def test_a_device_without_tf32_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_device(monkeypatch, 7, 5)
-    chosen = {"model.compute_precision": "bf16", "partner.compute_precision": "tf32"}
-    message = refusal(lambda: set_float32_products(chosen, CUDA))
-    assert message.startswith("partner.compute_precision=tf32 needs a CUDA device")
-    assert message.endswith("capability 8.0 or more, this one has 7.5; set fp32")
-
-
-def test_a_verifier_takes_tf32_from_the_model() -> None:
-    config = parsed(*TF32, "reward=verifier", "reward.path=here")
-    assert set(products_of(config).values()) == {"tf32"}
-    assert tolerance_of(config.model) == 0.02
 
 
 class Enough(Exception):

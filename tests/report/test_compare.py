@@ -11,7 +11,7 @@ import pytest
 
 from cory.functional.intervals import mean_interval
 from cory.report.compare import UNTRAINED, compared, comparison_text
-from cory.report.runs import find_runs, group_runs
+from cory.report.runs import group_runs
 from tests.support.recorded_runs import record_run
 from tests.support.warm import run_script
 
@@ -47,15 +47,6 @@ def test_seeds_are_pooled_and_nothing_else(tmp_path: Path, two_by_three: list[Pa
     # values that look alike in short
     close = [run(tmp_path / str(n), 0.0, kl_coef=0.12345678 + n * 1e-8) for n in range(2)]
     assert group_runs(close)["group"].nunique() == 2
-
-
-def test_of_a_run_that_was_made_twice_the_last_one_counts(tmp_path: Path) -> None:
-    runs = [run(tmp_path / str(n), score, seed) for n, (score, seed) in
-            enumerate([(1.0, 0), (3.0, 0), (0.0, 1)])]  # fmt: skip
-    assert list(group_runs(runs).index) == runs[1:]
-    table, metrics = compared(runs)
-    assert table.loc[(SCORE, "mine"), ["seeds", "mean"]].to_list() == [2, 1.5]
-    assert "left out: 1 of runs with equal settings and seed" in comparison_text(table, metrics)
 
 
 def test_differences_are_paired_by_seed(two_by_three: list[Path]) -> None:
@@ -100,21 +91,6 @@ def test_one_group_is_compared_with_itself_before_the_training(tmp_path: Path) -
     row = table.loc[(SCORE, "mine")]
     assert row["difference"] == 1.25 and row["low"] == pytest.approx(mean_interval([1.0, 1.5])[0])  # type: ignore[index]
     assert list(table.loc[KL].index) == ["mine"]  # before it there is no such number
-
-
-def test_runs_are_found_once_below_their_folder(tmp_path: Path) -> None:
-    one, other = run(tmp_path / "a", 0.0), run(tmp_path / "b", 0.0, seed=1)
-    run(tmp_path / "a" / "best", 0.0)  # agents that a run has kept
-    (tmp_path / "a" / "best" / "record.json").unlink()
-    assert find_runs([other, tmp_path]) == ([other, one], [])
-    (other / "record.json").unlink()
-    assert find_runs([tmp_path]) == ([one], [other])
-    assert find_runs([tmp_path], unfinished=True) == ([one, other], [])
-    with pytest.raises(ValueError, match=r"b has no metrics\.jsonl and record\.json; --unfinished"):
-        find_runs([other])
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="empty holds no run"):
-        find_runs([tmp_path / "empty"])
 
 
 @pytest.mark.slow

@@ -108,23 +108,6 @@ def test_hints(tmp_path: Path) -> None:
     assert said(run_dir, one_seed=True) == ["seed"]
 
 
-@pytest.mark.parametrize(
-    ("kl", "combined", "hinted"),
-    [
-        ([2.0] * 30, [1.0, *[0.5] * 29], True),  # cost more than it brought
-        ([0.5] * 30, [1.0, *[0.5] * 29], False),  # small
-        ([2.0] * 30, [1.0, *[1.5] * 29], False),
-        ([2.0] * 30, [1.0, *[-1.0, 2.0] * 15][:30], False),  # no more than its scatter
-    ],
-)
-def test_a_kl_that_runs_away(
-    kl: list[float], combined: list[float], hinted: bool, tmp_path: Path
-) -> None:
-    lines = [{KL: a, COMBINED: b} for a, b in zip(kl, combined, strict=True)]
-    run_dir = record_run(tmp_path / "run", lines)
-    assert said(run_dir, one_seed=False) == ["algorithm.kl_coef"] * hinted
-
-
 def test_the_prompts_that_would_tell(tmp_path: Path) -> None:
     """24 gains of mean 0.5 and s = 2.043: (1.652 + 0.842) s / sqrt(n) < 0.5 from about 105 on."""
     table = before_after(trained(tmp_path / "a", [-1.5, 2.5] * 12))

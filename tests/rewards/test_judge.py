@@ -71,11 +71,6 @@ def test_grades_become_scores(start: Start) -> None:
     assert scores(plain, "abc") == [3.0]
 
 
-def test_a_share_is_counted_from_the_lowest_grade(start: Start) -> None:
-    _, reward = start(words, lowest=-10.0)
-    assert [reward.worth(f"Grade: {grade}") for grade in (-10, 0, 5, 10)] == [0, 0.5, 0.75, 1]
-
-
 def test_all_messages_of_a_chat_are_shown(start: Start) -> None:
     server, reward = start(words)
     rows = episodes("abc", "abcd")
@@ -158,15 +153,6 @@ def test_a_run_that_is_refused_says_why(start: Start) -> None:
     assert len(server.asked) == 2 and said.endswith(
         "take its replies out of judge.jsonl to ask again"
     )
-
-
-def test_what_the_endpoint_refuses_names_the_reward(start: Start) -> None:
-    _, reward = start(lambda n, body: Said({"error": {"message": "no"}}, 404))
-    said = refusal(lambda: scores(reward, "abcd"))
-    assert said.startswith("reward.endpoint.base_url=http") and "Error code: 404" in said
-    endpoint = reward.config.endpoint.replace(key_variable="NOT_SET_HERE")
-    said = refusal(lambda: Judge.prepare(reward.config.replace(endpoint=endpoint)))
-    assert said.startswith("reward.endpoint.key_variable=NOT_SET_HERE: ")
 
 
 MODEL = "reward.endpoint.model=wise"

@@ -14,7 +14,7 @@ import torch
 from pydantic import ValidationError
 
 from cory.config import PythonRewardConfig
-from cory.episode import TEXT_ONLY, Episode, Prompt, Turn, reward_columns
+from cory.episode import Episode, Prompt, Turn, reward_columns
 from cory.rewards import RunFacts, RunReward
 from cory.rewards.python_function import PythonReward, as_number
 from tests.support.refusals import refusal
@@ -127,22 +127,6 @@ def test_a_chat_comes_as_messages(write: Write) -> None:
     assert messages[0] == {"role": "system", "content": "s"}
 
 
-def test_responses_known_as_text_get_the_tokenizers_ids(write: Write) -> None:
-    function = write(
-        "def score(completion_ids, **kwargs): return [sum(ids) for ids in completion_ids]"
-    )
-    rows = [Episode(Prompt("0", "q"), [replace(said("film"), response_ids=TEXT_ONLY), said("a")])]
-    reward = reward_of(function)
-
-    def tokenizer(text: str, add_special_tokens: bool) -> dict[str, list[int]]:
-        assert not add_special_tokens
-        return {"input_ids": [40, len(text)]}
-
-    reward.begin(RunFacts(Path(), 1, tokenizer))
-    reward.score(rows)
-    assert [turn.score for turn in rows[0].turns] == [44.0, 3.0]
-
-
 # what it may return and log
 
 
@@ -207,14 +191,6 @@ def test_what_it_logs_is_kept(write: Write) -> None:
 
 
 # where it is found
-
-
-def test_an_importable_module_is_found_from_the_current_folder(write: Write) -> None:
-    write("raise ValueError('imported')", file="own_pkg/__init__.py")
-    write("def score(completions): return [2] * len(completions)", file="own_pkg/inner.py")
-    assert "ValueError: imported" in refusal(lambda: scores("own_pkg.inner:score"))
-    Path("own_pkg/__init__.py").write_text("")
-    assert scores("own_pkg.inner:score") == [2.0] * 4
 
 
 def test_a_file_may_import_what_lies_beside_it(write: Write, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,20 +60,6 @@ def test_scores_are_added_with_their_weights(
         assert other.score is not None
         assert turn.score == pytest.approx(0.25 * length - 2 * other.score)
         assert reward_columns(turn) == {"parts": turn.parts}
-
-
-def test_a_part_that_does_not_apply_is_left_out(
-    mine: Callable[[str], PythonRewardConfig],
-) -> None:
-    rows = episodes("abc", "abcdef")
-    rows[0].turns.append(replace(rows[0].turns[0], response_ids=[], parts={}))
-    sum_of({"short": 10}, length=mine("score"), short=mine("where_short")).score(rows)
-    turns = [turn for episode in rows for turn in episode.turns]
-    assert [turn.score for turn in turns] == [13.0, None, 6.0]
-    assert [turn.parts.get("short", "absent") for turn in turns] == [1.0, "absent", None]
-    short = sum_of({}, short=mine("where_short"))
-    said = refusal(lambda: short.score(episodes("abc", "abcd")))
-    assert said.startswith("reward=sum: no part has a score for the response 'abcd")
 
 
 def test_parts_follow_the_run_and_log_under_their_names(

@@ -250,20 +250,18 @@ def test_others_answers_are_summed_up_for_each_agent() -> None:
     held = maft_debate(3, 3, summary=True)
     episodes = script.play(held.play, PROMPTS)
     order = [(who, role, turn) for who, role, turn, _ in script.shown]
-    assert order[:5] == [
-        ("p00", "debater_0", 0),
-        ("p01", "debater_1", 0),
-        ("p02", "debater_2", 0),
-        ("base", "summariser_0", 1),
+    assert order[:7] == [
+        *((f"p0{agent}", f"debater_{agent}", 0) for agent in range(3)),
+        *(("base", f"summariser_{agent}", 1) for agent in range(3)),
         ("p10", "debater_0", 1),
     ]
     assert len(order) == 3 * 3 + 3 * 2
-    assert script.shown[5][3] == ["Sum up: [1] 0a0 | [2] 0c0", "Sum up: [1] 0a1 | [2] 0c1"]
+    assert script.shown[4][3] == ["Sum up: [1] 0a0 | [2] 0c0", "Sum up: [1] 0a1 | [2] 0c1"]
     opening = user("How many?")
     first = [opening, own("0b0"), user("In short: S110 Again: How many?")]
-    assert script.shown[6][3][0] == first
+    assert script.shown[7][3][0] == first
     # in the last turn the agent's earlier answers and summaries are still there
-    assert script.shown[12][3][0] == [
+    assert script.shown[13][3][0] == [
         *first,
         own("1b0"),
         user("In short: S210 Again: How many?"),
@@ -294,14 +292,14 @@ def test_a_summary_stands_for_the_others_where_models_do_not_chat() -> None:
     script = Script(marked)
     held = maft_debate(3, 2, summary=True, wording=Plain(Quoting()))  # type: ignore[arg-type]
     script.play(held.play, PROMPTS)
-    assert script.shown[6][3][0] == "How many? 0b0 S110"
+    assert script.shown[7][3][0] == "How many? 0b0 S110"
 
 
 def test_what_does_not_fit_is_left_out_and_counted() -> None:
     script = Script(marked)
     held = maft_debate(3, 2, summary=True, room=20)  # "Sum up: [1] 0a0" has 15
     (episode,) = script.play(held.play, PROMPTS[:1])
-    assert script.shown[5][3] == ["Sum up: [1] 0a0"]
+    assert script.shown[4][3] == ["Sum up: [1] 0a0"]
     assert script.shown[6][3] == [[user("How many?")]]
     assert [turn.shortened for turn in episode.turns] == [False] * 3 + [True] * 3
 

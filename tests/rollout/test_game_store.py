@@ -7,10 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from cory.algorithms.spag import GameCollector
-from cory.config import Config, ConfigError
+from cory.config import Config
 from cory.games import rules_of
 from cory.games.state import BROKE_RULES
 from cory.rewards.game_outcome import GameOutcome
@@ -18,7 +17,7 @@ from cory.rollout.game_store import GameSet
 from cory.runs.stop import Stopped
 from cory.runtime.build import build_parts
 from cory.trainers.offline import OfflineTrainer
-from tests.support.playing import SPAG, build_games, game_config, played, write_games
+from tests.support.playing import SPAG, build_games, game_config, played
 from tests.support.refusals import refusal
 
 Settings = Callable[..., Config]
@@ -103,24 +102,6 @@ def test_games_do_not_depend_on_how_many_are_played_at_once(
     assert found[0] == found[1] == found[2]
 
 
-def gone_on_with(self_play: Settings) -> OfflineTrainer:
-    """A run that was stopped after half of the iterations on its set of games."""
-    config = self_play("algorithm.iterations=2", "algorithm.iterations_per_epoch=2")
-    trainer = build_games(config)
-    trainer.step(0)
-    again = build_games(config)
-    again.load_state_dict(trainer.state_dict())
-    return again
-
-
-def test_a_set_that_is_gone_is_not_replaced(self_play: Settings, tmp_path: Path) -> None:
-    """Its games would be those of another policy than the reference."""
-    again = gone_on_with(self_play)
-    (tmp_path / "run" / "games" / "epoch_000.jsonl").unlink()
-    with pytest.raises(ConfigError, match=r"holds 0 of the 12 games .* to start again$"):
-        again.step(1)
-
-
 def test_collect_only_then_train_only(self_play: Settings, tmp_path: Path) -> None:
     """What one run collected, another learns from, token by token."""
     only = build_games(self_play("algorithm.iterations=1", "algorithm.collect_only=true"))
@@ -161,17 +142,6 @@ def test_token_ids_of_another_model_are_not_learnt(self_play: Settings, tmp_path
     eos = trainer.policy.team.tokenizer.eos_token_id
     said = [one for own in trainer.games or [] for one in own]
     assert said and all(one.response_ids[-1] == eos for one in said)  # encoded from their texts
-
-
-def test_files_with_too_few_games_are_refused(self_play: Settings, tmp_path: Path) -> None:
-    games = [played("movie", None, "a", "b"), played("elephant", None, "a", "b")]
-    path = write_games(tmp_path / "few.jsonl", games)
-    config = self_play(
-        f"algorithm.games={path}", "algorithm.iterations=1", "algorithm.prompts_per_iteration=2"
-    )
-    with pytest.raises(ConfigError, match="holds 2 games, 1 of them about training words") as said:
-        build_games(config).step(0)
-    assert "\n" not in str(said.value)
 
 
 def test_games_in_the_form_of_spag_s_released_files_are_learnt(
@@ -229,14 +199,6 @@ def test_a_set_is_written_line_by_line(tmp_path: Path) -> None:
     assert json.loads(path.with_suffix(".json").read_text())["tokenizer"] == "abc"
 
 
-def move(trainer: OfflineTrainer, shift: float) -> None:
-    """Add noise to each weight."""
-    noise = torch.Generator().manual_seed(3)
-    with torch.no_grad():
-        for parameter in trainer.policy.model.trainable().values():
-            parameter += shift * torch.randn(parameter.shape, generator=noise)
-
-
 def test_a_set_names_the_weights_that_play_from_its_first_game_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -247,38 +209,6 @@ def test_a_set_names_the_weights_that_play_from_its_first_game_on(
     assert capsys.readouterr().err == ""
     assert GameSet(path, TABOO, "abc", "second").found == {} == lines_of(path)
     assert f"{path} is of other weights" in capsys.readouterr().err
-
-
-def test_a_set_that_is_being_learnt_is_not_played_again(
-    self_play: Settings, tmp_path: Path
-) -> None:
-    """Its games are of the weights before the first update, which are no longer there."""
-    again = gone_on_with(self_play)
-    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
-    expected = path.read_bytes()
-    move(again, 0.5)
-    about = path.with_suffix(".json").read_text()
-    again.step(1)
-    assert path.read_bytes() == expected
-    assert path.with_suffix(".json").read_text() == about and "weights" in json.loads(about)
-
-
-def test_part_of_a_set_is_not_its_shortest_games(self_play: Settings, tmp_path: Path) -> None:
-    """A run writes games as they end; another takes them by number."""
-    first = build_games(self_play("algorithm.iterations=1", "algorithm.collect_only=true"))
-    first.step(0)
-    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
-    lines = lines_of(path)
-    path.write_text("".join(lines[number] + "\n" for number in (4, 5, 0, 3, 2, 1)))
-    about = json.loads(path.with_suffix(".json").read_text())
-    del about["file"]  # its hash
-    path.with_suffix(".json").write_text(json.dumps(about))
-    config = self_play(
-        "algorithm.iterations=1", "algorithm.prompts_per_iteration=3", f"algorithm.games={path}"
-    )
-    trainer = build_games(config)
-    games, _ = collector(trainer)._read()
-    assert [played.extra["game"] for played in games] == [0, 1, 2]
 
 
 def damaged(path: Path, about: Path, how: str) -> None:
@@ -334,19 +264,6 @@ def test_games_from_a_damaged_line_on_are_played_again(
     assert lines_of(path) == expected
     said = capsys.readouterr().err
     assert f"{path}, line 3 is damaged; from there on 4 games are played again" in said
-
-
-def test_games_that_changed_since_the_run_was_stopped_are_refused(
-    self_play: Settings, tmp_path: Path
-) -> None:
-    again = gone_on_with(self_play)
-    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    for line in lines:
-        line["ids"] = [[7, 8] for _ in line["turns"]]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(ConfigError, match="are not what they were"):
-        again.step(1)
 
 
 def test_only_broken_rules_lose_a_game(config_of: Settings, tiny_model: str) -> None:

@@ -75,19 +75,6 @@ def test_one_visitor_at_a_time_is_in_memory(
         visitors[0].turns([Asked("x", "attacker")], 1, None)
 
 
-def test_a_visitor_has_the_weights_of_its_run(trainer_of: Build, two_runs: list[str]) -> None:
-    trainer, _ = trainer_of(*two_runs)
-    assert trainer.policy.model.value_head is None
-    own = dict(trainer.policy.model.lm.named_parameters())
-    for number, visitor in enumerate(trainer.evaluate.opponents.others.values(), 1):  # type: ignore[attr-defined]
-        visitor.arrive()
-        model = visitor._policy.model
-        assert model.value_head is None and not any(p.requires_grad for p in model.parameters())
-        for name, parameter in model.lm.named_parameters():
-            torch.testing.assert_close(parameter, own[name] * (1 + 0.1 * number))
-        visitor.leave()
-
-
 def test_a_run_that_does_not_fit_is_refused_at_the_start(
     trainer_of: Build, two_runs: list[str], tmp_path: Path
 ) -> None:

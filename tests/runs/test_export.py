@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,6 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory.config import Config, ConfigError
-from cory.models.actor_critic import ActorCriticModel
-from cory.models.engine import Engine
 from cory.models.ppo_policy import PPOPolicy
 from cory.models.team import Team
 from cory.runs.export import export_agents, start_from, trained_without_values
@@ -37,7 +35,7 @@ def trained(config: Config) -> dict[str, PPOPolicy]:
 
 def greedy(agent: PPOPolicy) -> list[int]:
     """What the agent says inside the run."""
-    ((_, response),) = agent.respond([CONTEXT], 10, None, torch.Generator())
+    ((_, response),) = agent.respond([CONTEXT], 10, None, None)
     return response.ids
 
 
@@ -177,15 +175,6 @@ def test_by_its_settings_a_runs_agents_had_value_heads(
     assert trained_without_values(tmp_path) == without
 
 
-@pytest.mark.slow
-def test_a_head_that_is_lost_is_not_replaced(config_of: ConfigOf, tmp_path: Path) -> None:
-    config = config_of()
-    finished(tmp_path, trained(config), config)
-    (tmp_path / "agents" / "agent_0" / "value_head.safetensors").unlink()
-    with pytest.raises(ConfigError, match=r"value_head\.safetensors .* there is no such file"):
-        build(config_of(f"init_from={tmp_path}"), reward=LetterShare())
-
-
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 
@@ -245,37 +234,6 @@ def test_damaged_agents_are_refused_in_one_line(
         build(config_of(f"model.sharing={sharing}", f"init_from={tmp_path}"), reward=LetterShare())
     line = str(error.value)
     assert said in line and str(tmp_path) in line and "\n" not in line, line
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("start", ["pretrained", "init_from"])
-def test_one_copy_is_whole_at_a_time(
-    config_of: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str
-) -> None:
-    """Else what ZeRO-3 is to split would have to fit a device with all of its siblings."""
-    words = ["algorithm.agents=3", "hardware.zero_stage=3", "hardware.keep_whole_below=0"]
-    if start == "init_from":
-        config = config_of(words[0])
-        finished(tmp_path, build(config, reward=LetterShare()).agents, config)
-        words.append(f"init_from={tmp_path}")
-    made: list[ActorCriticModel] = []
-    whole: list[int] = []
-    new_models = Team.new_models
-
-    def noted(team: Team, *words: Any) -> Iterator[ActorCriticModel]:
-        for model in new_models(team, *words):
-            made.append(model)
-            yield model
-
-    def counting(*words: Any, **more: Any) -> Engine:
-        whole.append(sum(all(p.numel() for p in model.lm.parameters()) for model in made))
-        return Engine(*words, **more)
-
-    monkeypatch.setattr(Team, "new_models", noted)
-    monkeypatch.setattr("cory.algorithms.parts.Engine", counting)
-    build(config_of(*words), reward=LetterShare())
-    assert whole == [1, 1, 1]
-    assert len(made) == 3
 
 
 @pytest.mark.slow

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from cory.config import Config, ConfigError, builder
-from cory.endpoint import Reply, ReplyCache
-from cory.games import rules_of
-from cory.rollout.game_store import GameSet
+from cory.config import Config, builder
 from cory.runs.export import export_agents
 from cory.runs.files import (
     JsonlStore,
     WriteError,
-    encoded,
     read_lines,
     sound_lines,
     write_whole,
 )
 from cory.runs.recorder import Recorder
-from cory.runs.settings import read_settings
 from cory.runtime.build import build_parts
 
 LINES = [{"n": 1, "text": "\u2028 ‘x’\n"}, {"n": 2}]
@@ -133,54 +125,3 @@ def test_what_a_finished_run_leaves_is_on_the_disk(
     recorder.close()
     left = [*tmp_path.rglob("*"), tmp_path]
     assert {path.stat().st_ino for path in left} <= synced
-
-
-GAMES = [
-    {
-        "word": "movie",
-        "max_turns": 2,
-        "turns": [{"role": "attacker", "text": "a"}, {"role": "defender", "text": "b"}],
-        "winners": ["attacker"],
-        "reason": "said",
-        "valid": True,
-        "ids": [[1, 2], None],
-        "game": number,
-    }
-    for number in range(3)
-]
-REPLIES = [
-    {"key": f"k{n}", "digest": "d", **asdict(Reply("yes", 3, 1, "stop", "m"))} for n in range(3)
-]
-SETTINGS = "model: {name: tiny, path: asset:tiny}\nseed: 0\nalgorithm: {name: ppo}\n"
-
-
-@settings(
-    max_examples=40, deadline=None, derandomize=True, database=None,
-    suppress_health_check=list(HealthCheck),
-)  # fmt: skip
-@given(
-    start=st.integers(0, 400), length=st.integers(0, 40), put=st.binary(max_size=8),
-    what=st.sampled_from(["games", "replies", "settings"]),
-)  # fmt: skip
-def test_changed_bytes_are_refused_in_a_line(
-    start: int, length: int, put: bytes, what: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Or the sound part is read: no traceback."""
-    folder = tmp_path_factory.mktemp("damaged")
-    texts = {
-        "games": "".join(map(encoded, GAMES)),
-        "replies": "".join(map(encoded, REPLIES)),
-        "settings": SETTINGS,
-    }
-    sound = texts[what].encode()
-    file = folder / "config.yaml"
-    file.write_bytes(sound[:start] + put + sound[start + length :])
-    readers: dict[str, Callable[[], object]] = {
-        "games": lambda: GameSet(file, rules_of("taboo", "words"), "t").close(),
-        "replies": lambda: ReplyCache(file),
-        "settings": lambda: read_settings(folder),
-    }
-    try:
-        readers[what]()
-    except ConfigError as error:
-        assert str(error) and "\n" not in str(error)

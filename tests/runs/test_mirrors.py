@@ -167,30 +167,6 @@ def test_online_without_a_server_or_a_key_records_offline(
     assert took < 20
 
 
-def test_online_a_resumed_run_asks_for_the_same_run(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """And W&B is told what a server that does not answer, or a kill, may cost."""
-    begun_with: list[dict[str, Any]] = []
-
-    def init(**words: Any) -> Any:
-        begun_with.append(words)
-        return SimpleNamespace(define_metric=lambda *_, **how: None)
-
-    monkeypatch.setattr(wandb, "setup", lambda **_: None)
-    monkeypatch.setattr(wandb, "login", lambda **_: True)
-    monkeypatch.setattr(wandb, "init", init)
-    config = begun(tmp_path, "wandb.mode=online", "wandb.finish_timeout=3", "wandb.init_timeout=2")
-    for _ in range(2):
-        WandbMirror(config, tmp_path, COMMIT)
-    for words in begun_with:
-        assert words["id"] == (tmp_path / "wandb_id").read_text()
-        assert (words["mode"], words["resume"]) == ("online", "allow")
-        assert (words["settings"].init_timeout, words["settings"].finish_timeout) == (2, 3)
-        assert words["settings"].x_transaction_log_flush_interval <= 1  # s; a kill loses no more
-    assert len(begun_with) == 2
-
-
 @pytest.mark.parametrize(("library", "word"), [("trackio", "films"), ("tensorboard", "true")])
 def test_without_the_package_a_run_is_refused_before_it_starts(
     library: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

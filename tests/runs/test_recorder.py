@@ -57,10 +57,11 @@ def test_lines_behind_the_checkpoint_are_cut_off(run: Run) -> None:
     assert run.last == {"reward": 0.25}
 
 
-def test_an_iteration_that_was_not_logged_loses_its_evaluation(run: Run) -> None:
-    """The kill came after its evaluation and before its line."""
+@pytest.mark.parametrize("row", [b'{"iteration": 3', b"\0\0\n", b"[3]\n", b"{}\n"])
+def test_an_iteration_that_was_not_logged_loses_its_evaluation(run: Run, row: bytes) -> None:
+    """The kill came after its evaluation and before its line, or a crash damaged this one."""
     path = run.run_dir / "metrics.jsonl"
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]) + b'{"iteration": 3')
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]) + row)
     logged, kept = run.again(run.state)
     assert logged == 3
     assert kept["metrics.jsonl"] == kept["times.jsonl"] == kept["prompt_scores.jsonl"] == [0, 1, 2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,23 +19,10 @@ from tests.support.composing import parsed as checked
 PROMPTS = ("task=prompts", "task.test_split=null", "task.held_out_share=0.5")
 
 
-def lines(path: Path, *rows: object) -> Path:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return path
-
-
 def model_folder(folder: Path, **described: object) -> Path:
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(described))
     return folder
-
-
-def test_the_command_needs_neither_torch_nor_transformers() -> None:
-    """They take seconds to import, and refusals would wait for them."""
-    heavy = ("torch", "transformers", "datasets", "deepspeed", "peft")
-    code = f"import sys, cory.train; print([m for m in {heavy} if m in sys.modules])"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert answer.stdout == "[]\n", answer.stderr
 
 
 def test_everything_that_settings_name_is_told_together(tmp_path: Path) -> None:
@@ -107,12 +93,6 @@ def checked_of(words: list[str]) -> Config:
     return checked(*needs_answers, *words)
 
 
-def test_a_context_that_is_long_enough_is_taken(tmp_path: Path) -> None:
-    model = model_folder(tmp_path / "model", max_position_embeddings=16)
-    sampling = [f"algorithm.sampling.{end}_response_tokens=8" for end in ("min", "max")]
-    assert refusals(checked(f"model.path={model}", "task.max_prompt_tokens=8", *sampling)) == []
-
-
 def test_opponents_are_looked_at(tmp_path: Path) -> None:
     words = ["experiment=spag/llama2_im", "scale=small"]
     config = checked(*words, f"+algorithm.opponents.other={tmp_path}/none")
@@ -141,14 +121,6 @@ def test_files_and_their_columns_are_looked_at(
     path = f"task.path={tmp_path / name}"
     found = refusals(checked(*PROMPTS, "task.prompt_column=prompt", path, *words))
     assert len(found) == 1 and said in found[0], found
-
-
-def test_a_long_file_is_left_to_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = lines(tmp_path / "a.jsonl", {"prompt": "a"}, 3)
-    words = [*PROMPTS, "task.prompt_column=text", f"task.path={file}"]
-    assert "line 2: it must be an object" in refusals(checked(*words))[0]
-    monkeypatch.setattr(early, "READ_WHOLE", 10)
-    assert refusals(checked(*words)) == []
 
 
 def test_a_gpu_that_is_not_there_is_refused(

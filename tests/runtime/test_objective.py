@@ -93,12 +93,6 @@ def test_each_job_tells_its_own_number(tuned: Tuned) -> None:
 
 
 @pytest.mark.slow
-def test_without_an_objective_nothing_is_told(tuned: Tuned) -> None:
-    code, told, _ = tuned("seed=0")
-    assert code == 0 and [one.return_value for one in told] == [None]
-
-
-@pytest.mark.slow
 def test_a_failed_run_is_told_as_failed(tuned: Tuned) -> None:
     code, told, _ = tuned("algorithm.clip_range=0.3,0.9", f"objective={SCORE}")
     assert code == 1

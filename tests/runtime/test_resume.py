@@ -53,8 +53,6 @@ FOUR = "algorithm.iterations=4"
 SHORTER = {
     "cory copies x2 ZeRO-3": [FOUR],
     "maporl adapters x2 ZeRO-2": [FOUR],
-    "sft copies x1 ZeRO-1": [FOUR, "evaluation.prompts=2"],
-    "verifier adapters x1 ZeRO-0": [FOUR],
     "spag copies x1 ZeRO-0": [
         *(FOUR, "algorithm.iterations_per_epoch=2", "algorithm.opponents.scripted=null"),
         *("task.max_turns=2", "evaluation.samples=1"),

@@ -67,17 +67,3 @@ def test_a_function_that_raises_at_the_third_call_can_be_mended(run: Run, tmp_pa
     assert last["reward/logged/step"] == 3 and last["eval/score/agent_0"] > 4
     times = json.loads((tmp_path / "cut" / "times.jsonl").read_text().splitlines()[-1])
     assert times["time/reward_call_s"] > 0 and times["time/eval_reward_call_s"] > 0
-
-
-@pytest.mark.slow
-def test_answers_that_another_function_scored_are_asked_for_again(run: Run, tmp_path: Path) -> None:
-    """The evaluation before the training was over when the first version failed."""
-    mine, one = tmp_path / "mine.py", "def score(completions, trainer_state): "
-    mine.write_text(f"{one}return [7.0 / (1 - trainer_state.global_step)] * len(completions)\n")
-    words = ("run_dir=x", "checkpoint_every=9", "algorithm.iterations=3")
-    assert "ZeroDivisionError" in run(*words).err
-    mine.write_text(f"{one}return [3.0] * len(completions)\n")
-    again = run(*words)
-    assert again.wait() == 0, again.err
-    before = json.loads((tmp_path / "x" / "prompt_scores.jsonl").read_text().splitlines()[0])
-    assert {tuple(values) for values in before["values"].values()} == {(3.0,) * 8}

@@ -22,4 +22,4 @@ def test_the_page_is_what_the_script_writes(monkeypatch: pytest.MonkeyPatch) -> 
 def test_every_setting_is_explained_where_it_is_first_given() -> None:
     """But for those whose choices say it all."""
     unexplained = re.findall(r"^\| `([\w.]+)` .+\|  \|$", page(), re.MULTILINE)
-    assert set(unexplained) == {"evaluation.split", "source"}
+    assert set(unexplained) == {"evaluation.split"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from typing import Any
 
 from cory.config import SamplingConfig
@@ -40,9 +39,10 @@ class ScriptedActor:
     def turns(
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
     ) -> list[Turn | None]:
-        for (role, round), part in groupby(asked, lambda one: (one.role, one.round)):
-            contexts = [one.context for one in part]
-            self.script.shown.append((self.name, role, round, contexts))
+        parts: dict[tuple[str, int], list[Context]] = {}
+        for one in asked:
+            parts.setdefault((one.role, one.round), []).append(one.context)
+        self.script.shown += [(self.name, *part, shown) for part, shown in parts.items()]
         said = [(one, self.script.say(self.name, one)) for one in asked]
         return [
             None

@@ -13,10 +13,8 @@ import torch
 
 from cory.config import Config
 from cory.functional.losses import token_bce, weighted_nll
-from cory.runs.checkpoint import Checkpoints
 from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer
-from tests.support.building import steps
 from tests.support.close import assert_close
 from tests.support.commands import metrics
 from tests.support.supervising import VERIFIER, build_verifier
@@ -137,34 +135,6 @@ def test_a_loss_that_is_no_number_stops_the_run(verifier_config: Settings) -> No
     trainer.loss = lambda logprobs, values, labels, mask: values * math.nan
     with pytest.raises(TrainingDiverged, match="iteration 1: verifier/loss is not finite"):
         trainer.step(0)
-
-
-@pytest.mark.slow
-def test_four_iterations_are_two_and_two_to_the_last_bit(
-    verifier_config: Settings, tmp_path: Path
-) -> None:
-    words = ("model.sharing=adapters", "model.adapter.dropout=0.1", "model.value_dropout=0.3")
-    config = verifier_config(*words)
-    checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 2)
-
-    def started() -> SupervisedTrainer:
-        torch.manual_seed(config.seed)
-        return build_verifier(config)
-
-    whole = started()
-    for iteration in range(2):
-        whole.step(iteration)
-    checkpoints.save(2, whole.agents, {"algorithm": whole.state_dict()})
-    expected = steps(whole, 2, 3)
-    again = started()
-    torch.rand(7)  # wherever the new process's global stream is
-    restored = checkpoints.restore(again.agents)
-    assert restored is not None
-    again.load_state_dict(restored[1]["algorithm"])
-    assert again.updates == {"verifier": 2}
-    assert steps(again, 2, 3) == expected
-    ours, theirs = weights(whole), weights(again)
-    assert all(torch.equal(piece, theirs[name]) for name, piece in ours.items())
 
 
 # a verifier of tiny_math on short sums, which it solves now and then

@@ -65,15 +65,16 @@ def test_sampler_gap_by_hand() -> None:
     off = torch.tensor([*range(100), -200]) / 100
     agent: Any = SimpleNamespace(name="agent_0", kl_coef=0.0, team=SimpleNamespace(stops={EOS}))
     sampled = iter((logprobs[mask] + off).tolist())
-    by_turn = {id(turn): [next(sampled) for _ in turn.response_ids] for turn in turns}
-    metrics = agent_metrics(agent, turns, batch, dict(reversed(by_turn.items())))
+    for turn in turns:
+        turn.sampler_logprobs = [next(sampled) for _ in turn.response_ids]
+    metrics = agent_metrics(agent, turns, batch)
     assert metrics["objective/sampler_gap/agent_0"] == pytest.approx(off.mean().item(), abs=1e-6)
     # of 101 sizes, the second largest and the largest
     assert metrics["objective/sampler_gap_p99/agent_0"] == pytest.approx(0.99, abs=1e-5)
     assert metrics["objective/sampler_gap_max/agent_0"] == pytest.approx(2.0, abs=1e-5)
     for turn, score in zip(turns, (3, 1), strict=True):  # a reward may give whole numbers
         turn.score = score
-    assert agent_metrics(agent, turns, batch, by_turn)["objective/score_std/agent_0"] == 1
+    assert agent_metrics(agent, turns, batch)["objective/score_std/agent_0"] == 1
 
 
 def test_a_step_logs_them_by_agent_and_by_role(config_of: Callable[..., Config]) -> None:

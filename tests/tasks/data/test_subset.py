@@ -66,17 +66,6 @@ def test_both_may_come_from_one_split_and_share_nothing(folder: Path, tokenizer:
     assert sorted(ids(rest, "train")) == sorted(ids(made, "train"))
 
 
-def test_a_repeated_question_is_picked_once(folder: Path, tokenizer: Any) -> None:
-    # the training file repeats a test question, spaced otherwise, and one of its own
-    again = [{**ROWS[25], "question": "What  is 25 + 1?\n"}, *[ROWS[0]] * 4]
-    write_rows(folder / "train.jsonl", [*ROWS[:3], *again])
-    for seed in (0, 1):
-        size = ["task.pick_train=3", "task.pick_test=15", f"task.pick_seed={seed}"]
-        made = task(folder, tokenizer, *size)
-        found = sorted(prompt.answer or "" for prompt in made.parts["train"])
-        assert found == ["1", "2", "3"]
-
-
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [

@@ -79,15 +79,6 @@ def test_everything_else_ends_with_a_reason(
     assert outcome(solution(body), tmp_path) == ProgramResult(word, detail)
 
 
-@pytest.mark.slow
-def test_a_program_may_fail_before_its_function(tmp_path: Path) -> None:
-    assert outcome("def other(): return 1", tmp_path) == ProgramResult("no_function", "")
-    assert outcome("solve = 3", tmp_path) == ProgramResult("no_function", "")
-    assert outcome("def solve(: return 1", tmp_path) == ProgramResult("raised", "SyntaxError")
-    assert outcome("x = 9**9**9", tmp_path) == ProgramResult("out_of_time", "")
-    assert outcome("def solve(n): return n", tmp_path) == ProgramResult("raised", "TypeError")
-
-
 BEYOND_THE_HOOK = """
 import os, runpy, tempfile
 file = open("mine", "w")
