@@ -57,6 +57,7 @@ class Asked:
     prompt: str = ""  # id of the prompt that the episode is about
     episode: int = 0  # number in its roll-out
     turn: int = 0  # how often anybody has spoken in this role before, in this episode
+    key: str = ""  # of the utterance: no other one of the run has it
     uniforms: Tensor | None = None  # (limit,) float64 in [0, 1), one per token; None: greedily
 
 
@@ -82,6 +83,7 @@ class Turn:
     credit: float | None = None  # set by the credit rule
     # log-probability of each token under the distribution that it was sampled from
     sampler_logprobs: list[float] = field(default_factory=list)
+    cut_off: bool = False  # whether the limit on its tokens ended it
     summary: str | None = None  # set by a debate: the summary of the others' last answers it saw
     shortened: bool = False  # set by a debate: its prompt was shortened to fit the context
     # set by a sum of rewards: each one's score before its weight; None where it does not apply
@@ -92,6 +94,21 @@ class Turn:
     def absent(self) -> bool:
         """Whether the episode had ended before the turn."""
         return not self.response_ids
+
+    @property
+    def text(self) -> str:
+        """The response."""
+        return self.response
+
+    @property
+    def ids(self) -> list[int]:
+        """The tokens of the response, EOS included."""
+        return self.response_ids
+
+    @property
+    def logprob(self) -> float:
+        """Log-probability of the response, nats; 0 where its tokens are not known."""
+        return sum(self.sampler_logprobs)
 
     @property
     def tokens(self) -> int:

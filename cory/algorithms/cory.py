@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cory.algorithms.credit import credit_rule
 from cory.algorithms.parts import Parts, numbered
 from cory.config import CoryConfig
 from cory.episode import Episode, Metrics, Prompt
@@ -108,7 +109,7 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
         parts.streams,
         play=play,
         actors=agents,
-        assign_credit=CREDIT[config.credit] if config.collective_reward else own_score,
+        assign_credit=credit_rule(config.credit, CREDIT) if config.collective_reward else own_score,
         estimate=estimator_of(config),
         learners=lambda iteration: agents,
         describe=describe,

@@ -12,19 +12,20 @@ from pathlib import Path
 from torch import Tensor
 
 from cory.algorithms.maft_data import DebateCollector
-from cory.algorithms.maft_endpoint import EndpointActor, EndpointEvaluator, Server
 from cory.algorithms.parts import Parts
 from cory.algorithms.sft import no_statistics, response_nll
 from cory.config import MaftConfig
 from cory.endpoint import Endpoint
-from cory.episode import Context, Prompt
+from cory.episode import Context, Metrics, Prompt
 from cory.evaluation.diversity import Diversity
 from cory.evaluation.evaluate import Evaluator, TeamEvaluator
 from cory.evaluation.maft import MaftMetrics
+from cory.evaluation.responses import TEAM, BeforeEach, EvalRequest
 from cory.models.policy import Actor, Policy
 from cory.models.team import Team
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Plain
+from cory.rollout.endpoint import EndpointActor, Server
 from cory.rollout.maft_prompts import Identified, SumUp, Told
 from cory.rollout.opponents import REPLIES
 from cory.rollout.scheduler import Cast
@@ -88,6 +89,31 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         evaluate=evaluator,
         carried=parts.carried,
     )
+
+
+@dataclass(frozen=True)
+class EndpointEvaluator:
+    """An evaluation, and the requests and tokens spent so far; an `Evaluator`.
+
+    Those of earlier starts of the run count, too.
+    """
+
+    server: Server
+    evaluate: Evaluator
+
+    def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
+        """As `Evaluator`; it can also be interrupted while replies come, which are kept."""
+
+        def watched(done: int, rows: int) -> None:
+            before_each(done, rows)
+            self.server.watch = lambda come, asked: before_each(done, rows)
+
+        metrics = self.evaluate(request, watched)
+        requests, tokens = self.server.endpoint.spent()
+        return metrics | {
+            f"eval/endpoint_requests/{TEAM}": float(requests),
+            f"eval/endpoint_tokens/{TEAM}": float(tokens),
+        }
 
 
 def finetune_plan(

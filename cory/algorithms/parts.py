@@ -49,20 +49,54 @@ class Parts:
         team: of their models; None: the first one
         """
         team = team or self.team
-        config = self.config
-        policies = {
-            model.name: PPOPolicy(
-                team,
-                model,
-                engine,
-                config.algorithm,
-                config.hardware,
-                from_reference=config.init_from is None,
-            )
-            for model, engine in self._with_engines(names, team)
-        }
+        policies = self._ppo_policies(self._with_engines(names, team), team)
         self._store(policies, team)
         return policies
+
+    def _ppo_policies(
+        self, models: Iterable[tuple[ActorCriticModel, Engine]], team: Team
+    ) -> dict[str, PPOPolicy]:
+        config, fresh = self.config, self.config.init_from is None
+        return {
+            model.name: PPOPolicy(
+                team, model, engine, config.algorithm, config.hardware, from_reference=fresh
+            )
+            for model, engine in models
+        }
+
+    def new_ppo_team(
+        self, names: Sequence[str], others: Mapping[str, Path]
+    ) -> tuple[dict[str, PPOPolicy], dict[str, Policy]]:
+        """Policies trained by PPO, and agents of other runs, which are never trained.
+
+        others: name -> directory of a finished run
+        """
+        team, hardware = self.team, self.config.hardware
+        if team.config.sharing == "copies":
+            learners = self.new_ppo_policies(names)
+            return learners, {
+                name: Policy(team, self._loaded(name, folder), None, hardware)
+                for name, folder in others.items()
+            }
+        # first of all: under ZeRO-3 a learner's engine splits the base with all of its adapters
+        head = self.config.algorithm.has_value_head()
+        models = list(team.new_models([*names, *others], self.streams.init, head))
+        own, frozen = models[: len(names)], models[len(names) :]
+        for model in frozen:
+            start_from(others[model.name], [model], team.config, "model", _fixed(model.name))
+        learners = self._ppo_policies(
+            self._engines(self._initialised(own, names, team), team), team
+        )
+        engine = next(iter(learners.values())).engine  # which keeps the base of the adapters
+        speakers = {model.name: Policy(team, model, engine, hardware) for model in frozen}
+        self._store({**learners, **speakers}, team)
+        return learners, speakers
+
+    def _loaded(self, name: str, run_dir: Path) -> ActorCriticModel:
+        """The agent of this name in another run, or its only one."""
+        team, setting = self.team, _fixed(name)
+        folder = agent_folders(run_dir, [name], team.config, "model", setting)[name]
+        return team.loaded(name, str(folder), setting)
 
     def new_policies(self, names: Sequence[str], team: Team | None = None) -> dict[str, Policy]:
         """Policies trained otherwise; all else as `new_ppo_policies`."""
@@ -196,3 +230,8 @@ class Parts:
 def numbered(count: int) -> list[str]:
     """`agent_0` to `agent_<count - 1>`."""
     return [f"agent_{number}" for number in range(count)]
+
+
+def _fixed(name: str) -> str:
+    """The setting that names the run of a fixed agent."""
+    return f"algorithm.fixed.{name}"

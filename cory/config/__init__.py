@@ -40,3 +40,4 @@ from cory.config.task import (
     ProgramsConfig,
     PromptsConfig,
 )
+from cory.config.team import TeamConfig

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cory.config import algorithm, debate, maft, offline, reward, task
+from cory.config import algorithm, debate, maft, offline, reward, task, team
 from cory.config.base import Settings
 from cory.config.errors import ConfigError, require
 from cory.config.game import GameConfig
@@ -70,6 +70,7 @@ ALGORITHMS: Mapping[str, Option] = {
     "grpo": Option(algorithm.PPOConfig, "cory.algorithms.ppo:build_ppo"),
     "rloo": Option(algorithm.PPOConfig, "cory.algorithms.ppo:build_ppo"),
     "cory": Option(algorithm.CoryConfig, "cory.algorithms.cory:build_cory"),
+    "team": Option(team.TeamConfig, "cory.algorithms.team:build_team"),
     "maporl": Option(debate.MaporlConfig, "cory.algorithms.maporl:build_maporl"),
     "verifier": Option(debate.VerifierConfig, "cory.algorithms.verifier:build_verifier"),
     "sft": Option(debate.SFTConfig, "cory.algorithms.sft:build_sft"),

@@ -36,11 +36,14 @@ def _function(value: str) -> str:
     return value
 
 
+FunctionName = Annotated[Text, AfterValidator(_function)]  # the name of a function of the user's
+
+
 class PythonRewardConfig(Settings):
     """Settings of `reward=python`: a function of the user's, called as TRL calls one."""
 
     name: Text
-    function: Annotated[Text, AfterValidator(_function)]
+    function: FunctionName
 
 
 class ClassifierConfig(PrecisionConfig):

@@ -97,10 +97,12 @@ class TeamEvaluator:
         for samples in (config.samples, None) if config.greedy else (config.samples,):
             asked = agents if self.alone else {}
             sets += [own(name, MEASURED, prompts, samples) for name in asked]
-            if config.team:
+            if config.team or not self.alone:
                 sets.append(ResponseSet(TEAM, MEASURED, prompts, samples))
         if request.final and probes:
-            sets += [own(name, PROBE, probes, samples) for samples in (1, None) for name in agents]
+            speakers = [*agents] if self.alone else [TEAM]
+            for samples in (1, None):
+                sets += [own(name, PROBE, probes, samples) for name in speakers]
         return sets
 
     def _respond(self, seed: int, responses: ResponseSet, rows: range) -> list[Episode]:

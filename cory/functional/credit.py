@@ -46,6 +46,26 @@ def own_and_later(episodes: Iterable[Episode]) -> None:
             turn.credit = total
 
 
+def own_return(episodes: Iterable[Episode], discount: float = 1.0) -> None:
+    """The credit of a turn is the score of its role in this and all of its later turns (ours).
+
+    discount: per turn of the role
+    """
+    for episode in episodes:
+        to_come: dict[str, float] = {}
+        for turn in reversed(episode.turns):
+            turn.credit = score_of(turn) + discount * to_come.get(turn.role, 0.0)
+            to_come[turn.role] = turn.credit
+
+
+def mean_over_roles(episodes: Iterable[Episode]) -> None:
+    """The credit of a turn is the sum of all scores over the number of roles that spoke (ours)."""
+    for episode in episodes:
+        total = sum(score_of(turn) for turn in episode.turns)
+        for turn in episode.turns:
+            turn.credit = total / len({one.role for one in episode.turns})
+
+
 @dataclass(frozen=True)
 class DebateCredit:
     """Credit of the answers in a debate: influence-aware scores plus incentives (Park et al.)."""

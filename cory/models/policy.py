@@ -132,6 +132,7 @@ class Policy:
                 context_ids=ids,
                 response_ids=response.ids,
                 sampler_logprobs=response.sampler_logprobs,
+                cut_off=response.ids[-1] not in self.team.stops,
             )
             for one, text, (ids, response) in zip(asked, texts, said, strict=True)
         ]
@@ -236,7 +237,8 @@ def asked_of(
 
     first: the number of the first one among all that have this key
     """
+    keys = [(*key, number) for number in range(first, first + len(contexts))]
     return [
-        Asked(context, role, uniforms=uniforms((*key, number), limit))
-        for number, context in enumerate(contexts, first)
+        Asked(context, role, key="/".join(map(str, own)), uniforms=uniforms(own, limit))
+        for context, own in zip(contexts, keys, strict=True)
     ]

@@ -6,12 +6,14 @@ Plays run in the first process; the others take part in the batches.
 """
 
 import asyncio
+import itertools
+import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from cory import distributed
 from cory.config import ConfigError, SamplingConfig
@@ -24,6 +26,7 @@ from cory.seeding import Key, uniforms
 # `asyncio.gather`, or by a coroutine that another one awaits, comes a few turns later
 QUIET = 8
 LOOK_S = 0.001  # between two looks while all plays wait for something outside
+WAIT_S = 540.0  # for that, at most: other processes wait for the first one for ten minutes
 T = TypeVar("T")
 
 
@@ -142,10 +145,17 @@ class RollOut:
         waiting = Waiting()
         casts = [Cast(number, prompt, waiting) for number, prompt in enumerate(prompts)]
         tasks = [asyncio.ensure_future(play(cast.prompt, cast)) for cast in casts]
+        moved, ended = time.monotonic(), 0
         try:
             while not all(task.done() for task in tasks):
                 await _all_wait(waiting)
                 _raise_of(tasks)
+                now_ended = sum(task.done() for task in tasks)
+                if waiting or now_ended > ended:
+                    moved, ended = time.monotonic(), now_ended
+                elif time.monotonic() - moved > WAIT_S:
+                    waits = next(c for c, task in zip(casts, tasks, strict=True) if not task.done())
+                    _fail(ConfigError(f"prompt {waits.prompt.id}: its play waits for {WAIT_S:g} s"))
                 if waiting.utterances:
                     self._answer(waiting.utterances)
                 if waiting.scorings:
@@ -199,10 +209,11 @@ class RollOut:
 
     def _speak(self, batch: Batch) -> dict[str, Sequence[Turn | None]]:
         """The turns of a batch by agent; None: its context is too long."""
-        for asked in batch.values():
-            for one in asked if self.sampling is not None else ():
-                place = (self.first + one.episode, one.role, one.turn)
-                one.uniforms = uniforms((*self.key, *place), self.limit)
+        for one in itertools.chain(*batch.values()):
+            key = (*self.key, self.first + one.episode, one.role, one.turn)
+            one.key = "/".join(map(str, key))
+            if self.sampling is not None:
+                one.uniforms = uniforms(key, self.limit)
         return {
             agent: self.actors[agent].turns(asked, self.limit, self.sampling)
             for agent, asked in batch.items()
@@ -234,10 +245,15 @@ def _raise_of(tasks: Sequence[asyncio.Future[None]]) -> None:
     for task in tasks:
         error = task.exception() if task.done() else None
         if error is not None:
-            refused = isinstance(error, ConfigError)
-            told = str(error) if refused else "".join(traceback.format_exception(error))
-            distributed.from_first(("refused" if refused else "failed", told))
-            raise error
+            _fail(error)
+
+
+def _fail(error: BaseException) -> NoReturn:
+    """Raise an error in every process."""
+    refused = isinstance(error, ConfigError)
+    told = str(error) if refused else "".join(traceback.format_exception(error))
+    distributed.from_first(("refused" if refused else "failed", told))
+    raise error
 
 
 async def _all_wait(waiting: Waiting) -> None:

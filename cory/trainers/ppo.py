@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from cory.config import BatchPlan, PPOConfig
-from cory.episode import Batch, Episode, Metrics, turns_of
+from cory.episode import Batch, Episode, Metrics, Turn, absent_turn, turns_of
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.advantages import equal_groups
 from cory.functional.groups import groups_of
@@ -72,7 +73,7 @@ class PPOTrainer:
         metrics: Metrics = {"rollout/response_limit": float(limit)}
         learners = self.learners(iteration)
         for agent in self.agents.values():
-            turns = turns_of(self.episodes, agent.name)
+            turns = self._whole_minibatches(turns_of(self.episodes, agent.name))
             if all(turn.absent for turn in turns):
                 continue  # every debate had ended: there is nothing to learn
             batch = agent.annotate(turns)
@@ -100,6 +101,11 @@ class PPOTrainer:
                 sampling_as_trained.enter_context(agent.rolling_out())
             return roll_out(self.play, prompts)
 
+    def _whole_minibatches(self, turns: list[Turn]) -> list[Turn]:
+        """The turns, and absent ones that fill the last minibatch; an agent may speak any number."""
+        missing = -len(turns) % self.config.minibatch_size
+        return turns + [absent_turn(one.agent, one.role, one.round) for one in turns[:1]] * missing
+
     def _learn(self, agent: PPOPolicy, batch: Batch, so_far: Metrics, iteration: int) -> Metrics:
         """Update one agent on its turns; the first update is checked before and after it.
 
@@ -110,7 +116,7 @@ class PPOTrainer:
         if first:
             check_first_batch(agent, batch, so_far)
         groups = groups_of(self.episodes, agent.name, config.samples_per_prompt)
-        groups = groups.to(batch.credits.device)
+        groups = pad(groups, (0, len(batch) - len(groups)), value=-1).to(batch.credits.device)
         taken_off = agent.kl_coef if config.kl_in == "reward" else 0.0
         estimate = self.estimate(batch, groups, taken_off)
         metrics = self._estimate_metrics(agent.name, batch, groups, estimate)
@@ -119,19 +125,23 @@ class PPOTrainer:
             metrics |= self.update(agent, batch, estimate, stage)
             # nothing has to move where the rewards of every group are equal
             idle = not estimate.advantages.any() and config.weight_decay == 0
-            update.may_stand_still = idle or self._none_counted(agent.name, metrics)
+            update.may_stand_still = idle or self._none_counted(agent.name, metrics, len(batch))
         agent.updates += update.moved
         metrics[f"ppo/learning_rate/{agent.name}"] = agent.engine.learning_rate
         present = int(batch.response_mask.any(1).sum())  # rows of absent turns are empty
         agent.adapt_kl_coef(so_far[f"objective/kl/{agent.name}"], present)
         return metrics
 
-    def _none_counted(self, agent: str, metrics: Metrics) -> bool:
-        """Whether every step of an update was passed over or skipped."""
+    def _none_counted(self, agent: str, metrics: Metrics, turns: int) -> bool:
+        """Whether every step of an update on so many turns was passed over or skipped."""
         shares = ("policy/passed_over", "skipped_steps")
         left_out = sum(metrics[f"ppo/{key}/{agent}"] for key in shares)
-        steps = self.config.epochs * self.plan.minibatches
+        steps = self._steps(turns)
         return round(left_out * steps) >= steps  # a sum of shares may be a digit below 1
+
+    def _steps(self, turns: int) -> int:
+        """Optimiser steps of an update on so many turns."""
+        return self.config.epochs * (turns // self.config.minibatch_size)
 
     def _estimate_metrics(
         self, agent: str, batch: Batch, groups: Tensor, estimate: Estimate
@@ -160,7 +170,7 @@ class PPOTrainer:
         """Epochs of clipped minibatch steps over one agent's turns; mean statistics of them all."""
         agent.start_update()
         agent.updated = True
-        steps = self.config.epochs * self.plan.minibatches
+        steps = self._steps(len(batch))
         means = sum_steps(
             {key: value / steps for key, value in step.items()}
             for chosen in paced(self._minibatches(len(batch)), steps, stage, self.config, agent)
@@ -172,7 +182,7 @@ class PPOTrainer:
         """Indices of every minibatch of every epoch; each epoch in an order of its own."""
         for _ in range(self.config.epochs):
             order = torch.randperm(turns, generator=self.streams.shuffle)
-            yield from order.chunk(self.plan.minibatches)
+            yield from torch.split(order, self.config.minibatch_size)
 
     def _minibatch(
         self, agent: PPOPolicy, batch: Batch, estimate: Estimate, chosen: Tensor

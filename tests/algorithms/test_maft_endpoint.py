@@ -111,9 +111,9 @@ def test_a_run_that_begins_again_pays_for_nothing_twice(
     assert len(server.asked) == 19 and same == lines and again == found
     keys = [json.loads(line)["key"] for line in (tmp_path / "endpoint.jsonl").open()]
     assert len(set(keys)) == 18
-    assert {key.partition("/")[2] for key in keys} == {
-        *(f"turn_{turn}/debater_{agent}" for turn in (1, 2) for agent in range(3)),
-        *(f"turn_2/summariser_{agent}" for agent in range(3)),
+    assert {key.partition("evaluation/")[2].partition("/")[2] for key in keys} == {
+        *(f"debater_{agent}/{turn}" for turn in range(2) for agent in range(3)),
+        *(f"summariser_{agent}/0" for agent in range(3)),
     }
     for path in tmp_path.rglob("*.jsonl"):
         assert KEY.encode() not in path.read_bytes()

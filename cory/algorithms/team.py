@@ -1,0 +1,133 @@
+"""A team of the user's own: who speaks when, seeing what, is the function `algorithm.play`."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from cory import distributed
+from cory.algorithms.credit import credit_rule
+from cory.algorithms.parts import Parts
+from cory.config import TeamConfig, require
+from cory.endpoint import Endpoint
+from cory.episode import Context, Episode, Metrics
+from cory.evaluation.evaluate import TeamEvaluator
+from cory.evaluation.returns import return_metrics, returns_of
+from cory.functional.credit import mean_over_roles, own_and_later, own_return, shared_sum
+from cory.functional.statistics import mean
+from cory.models.policy import Actor, Policy
+from cory.rewards import Reward
+from cory.rollout.endpoint import EndpointActor, Server
+from cory.rollout.opponents import REPLIES
+from cory.rollout.team import TeamRules, team_play
+from cory.trainers.estimators import estimator_of
+from cory.trainers.ppo import PPOTrainer
+from cory.user_function import load_function
+
+
+def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
+    """PPO for the agents that learn, each on what it has said."""
+    function = load_function("algorithm.play", config.play)
+    others = {name: Path(folder) for name, folder in config.runs.items()}
+    agents, frozen = parts.new_ppo_team(config.names(), others)
+    actors: dict[str, Actor] = {**agents, **frozen}
+    for name, kind in config.fixed.items():
+        if kind == "start":
+            actors[name] = next(iter(agents.values())).reference(name)
+        elif kind == "endpoint":
+            assert config.endpoint is not None  # settings without one were refused
+            replies = Path(parts.config.run_dir) / REPLIES
+            actors[name] = EndpointActor(name, Server(Endpoint(config.endpoint, replies)))
+    play = team_play(function, rules_of(config, actors))
+    reward = ReturnedOrScored(parts.reward, f"reward={parts.config.reward.name}")
+    return PPOTrainer(
+        config,
+        parts.plan,
+        agents,
+        parts.task,
+        reward,
+        parts.streams,
+        play=play,
+        actors=actors,
+        assign_credit=credit_rule(
+            config.credit,
+            {
+                "own": own_return,
+                "discounted": partial(own_return, discount=config.turn_discount),
+                "sum": shared_sum,
+                "mean": mean_over_roles,
+                "later": own_and_later,
+            },
+        ),
+        estimate=estimator_of(config),
+        learners=lambda iteration: agents,
+        describe=lambda episodes, metrics: team_metrics(episodes),
+        after_step=lambda iteration: None,
+        evaluate=TeamEvaluator(
+            agents,
+            parts.task,
+            reward,
+            config.sampling,
+            play,
+            actors,
+            team_metrics=return_metrics,
+            alone=False,
+        ),
+        carried=parts.carried,
+    )
+
+
+def rules_of(config: TeamConfig, actors: dict[str, Actor]) -> TeamRules:
+    """What the episodes of a team have in common; actors: by the names of `policy_of`."""
+    limit = config.sampling.max_response_tokens
+
+    def obstacle(agent: str, shown: Context) -> str | None:
+        actor = actors[config.policy_of(agent)]
+        if not isinstance(actor, Policy):
+            return None  # only its server knows
+        tokens, room = actor.team.tokens(shown), actor.team.context_length
+        if tokens + limit <= room:
+            return None
+        return (
+            f"{agent} is shown {tokens} tokens: with algorithm.sampling.max_response_tokens="
+            f"{limit} they exceed its model's context ({room} tokens)"
+        )
+
+    speakers = {agent: config.policy_of(agent) for agent in config.agents}
+    return TeamRules(speakers, config.fixed, obstacle, config.max_utterances)
+
+
+@dataclass
+class ReturnedOrScored:
+    """The rewards that a play has returned; where it returns nothing, those of `reward=`."""
+
+    reward: Reward
+    said: str
+    told: bool = False
+
+    def score(self, episodes: list[Episode]) -> None:
+        """As `Reward`; ConfigError where some plays have returned rewards and others have not."""
+        unpaid = [e for e in episodes if any(turn.score is None for turn in e.turns)]
+        for episode in unpaid:
+            require(
+                len(unpaid) == len(episodes),
+                f"algorithm.play returned nothing about prompt {episode.prompt.id}, and rewards "
+                f"about others: it must do one or the other",
+            )
+        if not self.told:
+            source = (
+                f"{self.said} scores every utterance" if unpaid else "algorithm.play returns them"
+            )
+            distributed.note(f"rewards: {source}")
+            self.told = True
+        if unpaid:
+            self.reward.score(episodes)
+
+
+def team_metrics(episodes: list[Episode]) -> Metrics:
+    """What each agent is paid in an episode, and how often it speaks; `team`: over all agents."""
+    by_agent = returns_of([[(t.role, float(t.score or 0.0)) for t in e.turns] for e in episodes])
+    metrics = {f"team/return/{name}": mean(values) for name, values in by_agent.items()}
+    for name in dict.fromkeys(turn.role for episode in episodes for turn in episode.turns):
+        spoken = [sum(turn.role == name for turn in episode.turns) for episode in episodes]
+        metrics[f"team/utterances/{name}"] = mean(spoken)
+    return metrics

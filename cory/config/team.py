@@ -1,0 +1,91 @@
+"""Settings of `algorithm=team`: a team whose episode is a function of the user's."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from cory.config.algorithm import PPOConfig
+from cory.config.base import Conflict, Count, Share, Text
+from cory.config.model import EndpointConfig
+from cory.config.reward import FunctionName, function_name
+
+# what speaks for a fixed agent; any other value is the folder of a run
+FIXED = ("start", "endpoint")
+RESERVED = ("team", "base", "start")  # names in metrics, and of what speaks beside the agents
+RULES = ("own", "sum", "mean", "later", "discounted")
+
+
+def _rule(value: str) -> str:
+    if value not in RULES:
+        try:
+            function_name(value)
+        except ValueError as error:
+            raise ValueError(f"must be one of {', '.join(RULES)}, or a function: {error}") from None
+    return value
+
+
+Name = Annotated[Text, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+
+
+class TeamConfig(PPOConfig):
+    """Settings of `algorithm=team`."""
+
+    play: FunctionName  # async def play(prompt, team)
+    agents: Annotated[list[Name], Field(min_length=1)]  # who speaks, as `play` calls them
+    # separate: each learns alone | shared: one for all | agent -> policy
+    policies: Literal["separate", "shared"] | dict[str, Name]
+    fixed: dict[str, Text]  # agents that do not learn -> FIXED, or the folder of a run
+    credit: Annotated[Text, AfterValidator(_rule)]
+    turn_discount: Share  # credit=discounted: per utterance of the agent
+    max_utterances: Count  # in an episode
+    endpoint: EndpointConfig | None
+
+    def conflicts(self) -> Iterator[Conflict]:
+        yield from super().conflicts()
+        for name, count in Counter(self.agents).items():
+            if count > 1 or name in RESERVED:
+                yield "agents", f"must not name {name}" + (" twice" if count > 1 else "")
+        for name in self.fixed:
+            if name not in self.agents:
+                yield "fixed", f"names {name}, not among algorithm.agents"
+        if isinstance(self.policies, dict):
+            learning, given = {*self.agents} - {*self.fixed}, {*self.policies}
+            if learning != given:
+                wrong = ", ".join(sorted(learning ^ given))
+                yield "policies", f"must name the agents that learn, each once; look at {wrong}"
+        if len(self.fixed) == len(self.agents):
+            yield "fixed", "names all agents: nobody learns"
+        if "endpoint" in self.fixed.values() and self.endpoint is None:
+            yield "endpoint", "must be given where one speaks: +endpoint@algorithm.endpoint=openai"
+
+    def policy_of(self, agent: str) -> str:
+        """The policy that speaks for an agent, or the agent's own name where it is fixed."""
+        if agent in self.fixed:
+            return agent
+        if isinstance(self.policies, dict):
+            return self.policies[agent]
+        return agent if self.policies == "separate" else "shared"
+
+    def names(self) -> list[str]:
+        learning = [agent for agent in self.agents if agent not in self.fixed]
+        return list(dict.fromkeys(self.policy_of(agent) for agent in learning))
+
+    def policy_count(self) -> int:
+        return len(self.names())
+
+    @property
+    def runs(self) -> dict[str, str]:
+        """Agent -> folder, of those that are agents of other runs."""
+        return {name: kind for name, kind in self.fixed.items() if kind not in FIXED}
+
+    def endpoint_asked(self) -> EndpointConfig | None:
+        return self.endpoint if "endpoint" in self.fixed.values() else None
+
+    def turns_per_policy(self) -> int:
+        """One full minibatch: how much agents say is known only after the roll-out."""
+        return self.minibatch_size
+
+    def rows_sampled(self) -> int:
+        return self.prompts_per_iteration

@@ -1,0 +1,149 @@
+"""A team whose episode is a function of the user's: `async def play(prompt, team)`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cory.config import ConfigError, nearest, require
+from cory.episode import Context, Prompt, Turn
+from cory.rewards.python_function import as_number
+from cory.rollout.scheduler import Cast, Play, TooLong
+from cory.user_function import RAISED, UserFunction, told
+
+RETURNS = "a number for each agent, or a list with one for each of its utterances, or nothing"
+# agent, context -> why the agent's model cannot be shown it; None: it can
+Obstacle = Callable[[str, Context], str | None]
+
+
+class Team:
+    """The agents of one episode: `team.solver`, or `team["solver"]`; iterating gives them all."""
+
+    def __init__(self, cast: Cast, rules: TeamRules) -> None:
+        self._rules = rules
+        self._agents = {name: Agent(name, cast, rules) for name in rules.speakers}
+
+    def __getattr__(self, name: str) -> Agent:
+        known = list(self.__dict__.get("_agents", ()))
+        if name not in known:
+            raise AttributeError(f"algorithm.agents has no {name}{nearest(name, known)}")
+        return self._agents[name]
+
+    def __getitem__(self, name: str) -> Agent:
+        return self.__getattr__(name)
+
+    def __iter__(self) -> Iterator[Agent]:
+        return iter(self._agents.values())
+
+
+class Agent:
+    """An agent in one episode."""
+
+    def __init__(self, name: str, cast: Cast, rules: TeamRules) -> None:
+        self.name = name
+        self._cast = cast
+        self._rules = rules
+
+    async def say(self, shown: Context) -> Turn:
+        """What the agent replies to a text, or to messages of a chat; nothing else is shown to it.
+
+        returns: its `text`, `ids`, `logprob`, and `cut_off`: whether it was stopped by
+            `algorithm.sampling.max_response_tokens`
+        TooLong where `shown` leaves no room for a reply; a play may catch it and show less.
+        """
+        rules, cast = self._rules, self._cast
+        require(well_formed(shown), f"{self.name} can be shown a text or messages, got {shown!r}")
+        said = sum(cast.spoken.values())
+        require(
+            said < rules.most,
+            f"asks for more than algorithm.max_utterances={rules.most} utterances in an episode",
+        )
+        why = rules.obstacle(self.name, shown)
+        if why is not None:
+            raise TooLong(why)
+        return await cast[rules.speakers[self.name]].say(shown, self.name, cast.spoken[self.name])
+
+
+@dataclass(frozen=True)
+class TeamRules:
+    """What a team's episodes have in common."""
+
+    speakers: Mapping[str, str]  # agent -> the actor that speaks for it
+    fixed: Collection[str]  # agents that do not learn; they may go without a reward
+    obstacle: Obstacle
+    most: int  # utterances in an episode
+
+
+def team_play(function: UserFunction, rules: TeamRules) -> Play:
+    """The user's function as the play of an episode.
+
+    ConfigError where it is no coroutine; and, once it plays, where it raises, breaks a rule, never
+    speaks, or returns what is no reward: each with the file and its line.
+    """
+    require(
+        inspect.iscoroutinefunction(function.call),
+        f"{function.said}: must be a coroutine: async def {function.call.__name__}(prompt, team)",
+    )
+
+    async def play(prompt: Prompt, cast: Cast) -> None:
+        try:
+            returned = await function.call(prompt, Team(cast, rules))
+        except RAISED as error:  # whatever a user's function raises
+            where = f"{function.said}, prompt {prompt.id}"
+            raise ConfigError(f"{where}: {told(error, function.file)}") from error
+        try:
+            require(bool(cast.turns), "no agent has spoken")
+            pay(returned, cast.turns, rules)
+        except ConfigError as error:
+            raise ConfigError(f"{function.said}, prompt {prompt.id}: {error}") from None
+
+    return play
+
+
+def pay(returned: Any, turns: list[Turn], rules: TeamRules) -> None:
+    """Make what a play has returned the scores of its utterances.
+
+    An agent's one number is that of its last utterance, and those before it have 0; a number alone
+    is that of every agent. Where nothing is returned, scores are left None. ConfigError for
+    anything else.
+    """
+    if returned is None:
+        return
+    spoken = {turn.role: [one for one in turns if one.role == turn.role] for turn in turns}
+    if not isinstance(returned, Mapping):
+        number = as_number(returned)
+        require(number is not None, f"must return {RETURNS}; got {returned!r}")
+        returned = dict.fromkeys(spoken, number)
+    for name in returned:
+        known = list(rules.speakers)
+        require(name in known, f"returns a reward of {name}, no agent{nearest(str(name), known)}")
+    for name, own in spoken.items():
+        value = returned.get(name, 0.0 if name in rules.fixed else None)
+        require(value is not None, f"returns no reward of {name}, which spoke")
+        values = value if isinstance(value, list) else [*[0.0] * (len(own) - 1), value]
+        require(
+            len(values) == len(own),
+            f"returns {len(values)} rewards of {name}, which spoke {len(own)} times",
+        )
+        for turn, one in zip(own, values, strict=True):
+            turn.score = as_number(one)
+            require(turn.score is not None, f"returns {one!r} as a reward of {name}: no number")
+
+
+def well_formed(shown: Any) -> bool:
+    """Whether it is a text, or messages with a role and a content, which have some words."""
+    if isinstance(shown, str):
+        return bool(shown.strip())
+    keys = {"role", "content"}
+    return (
+        isinstance(shown, list)
+        and bool(shown)
+        and all(
+            isinstance(one, dict)
+            and one.keys() == keys
+            and all(isinstance(v, str) for v in one.values())
+            for one in shown
+        )
+    )
