@@ -5,7 +5,7 @@ May import: algorithms, evaluation and everything below.
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ from cory.algorithms.cory import Roles, pioneer_observer
 from cory.algorithms.maft import BASE, MaftDebates
 from cory.algorithms.maporl import TrainedDebates
 from cory.algorithms.parts import Parts
+from cory.algorithms.team import rules_of, team_actors
 from cory.config import (
     Config,
     ConfigError,
     CoryConfig,
     MaftConfig,
     ModelConfig,
+    TeamConfig,
     builder,
     nearest,
     parse_config,
@@ -40,12 +42,14 @@ from cory.models.policy import Actor, Policy
 from cory.models.precision import set_float32_products, store_as_products
 from cory.models.team import Team
 from cory.rollout.scheduler import Play, RollOut, single_turn
+from cory.rollout.team import team_play
 from cory.runs.export import VALUE_HEAD, start_from, with_card
 from cory.runs.run_dir import AGENTS
 from cory.runs.settings import read_settings
 from cory.runs.stop import StopRequest
 from cory.seeding import Streams
 from cory.tasks import Form, NoAnswers
+from cory.user_function import load_function
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -81,11 +85,15 @@ class TrainedTeam:
         self.form: Form = task.form(config.task) if hasattr(task, "form") else BareForm()
         self.models = {group: Team(model, place, group) for group, model in config.models.items()}
         self.policies: dict[str, Policy] = {}
-        own = is_own("algorithm", config.algorithm.name)
-        names = config.algorithm.names() if own else [p.name for p in agent_folders(run_dir)]
+        known = is_own("algorithm", config.algorithm.name)
+        names = config.algorithm.names() if known else [p.name for p in agent_folders(run_dir)]
+        self.others: dict[str, Policy] = {}  # agents of other runs, beside which these have learnt
         for group in self.models:
-            of_group = [name for name in names if group_of(config, name) == group]
-            self.policies |= self._loaded(group, of_group)
+            own = {name: run_dir for name in names if group_of(config, name) == group}
+            others = getattr(config.algorithm, "runs", {}) if group == "model" else {}
+            folders = own | {name: Path(folder) for name, folder in others.items()}
+            for name, policy in self._loaded(group, folders).items():
+                (self.policies if name in own else self.others)[name] = policy
         for team in self.models.values():
             store_as_products(team.pretrained)
         self.actors = self._actors()
@@ -177,19 +185,24 @@ class TrainedTeam:
         parts = Parts(config, plan_of(config), *models, form, reward, streams, stop)
         return TrainedDebates(config.algorithm, parts)
 
-    def _loaded(self, group: str, names: Sequence[str]) -> dict[str, Policy]:
-        """The policies of these names, without value heads."""
+    def _loaded(self, group: str, folders: Mapping[str, Path]) -> dict[str, Policy]:
+        """The policies of these names, each from a run, without value heads."""
         team = self.models[group]
-        models = list(team.new_models(list(names), torch.Generator(), value_head=False))
-        start_from(self.run_dir, models, team.config, group, "load_team")
+        models = list(team.new_models(list(folders), torch.Generator(), value_head=False))
+        for run_dir in dict.fromkeys(folders.values()):
+            of_run = [model for model in models if folders[model.name] == run_dir]
+            start_from(run_dir, of_run, team.config, group, "load_team")
         for model in models:
             store_as_products(model.lm)
         return {model.name: Policy(team, model, None, self.config.hardware) for model in models}
 
     def _actors(self) -> dict[str, Actor]:
         """Everybody who may speak: the agents, and the model before training."""
-        debates = isinstance(self.config.algorithm, DebateConfig)
-        actors = self._debates().actors(self.policies) if debates else self.policies
+        algorithm, actors = self.config.algorithm, dict[str, Actor](self.policies)
+        if isinstance(algorithm, DebateConfig):
+            actors = self._debates().actors(self.policies)
+        if isinstance(algorithm, TeamConfig):
+            actors = team_actors(algorithm, self.policies, self.others, self.run_dir)
         return {**actors, BASE: next(iter(self.policies.values())).reference(BASE)}
 
     def _play(self) -> Play:
@@ -198,6 +211,9 @@ class TrainedTeam:
         if isinstance(algorithm, CoryConfig):
             transfer = self.form.observer_context if algorithm.knowledge_transfer else None
             return pioneer_observer(Roles(self.names), transfer)
+        if isinstance(algorithm, TeamConfig):
+            function = load_function("algorithm.play", algorithm.play)
+            return team_play(function, rules_of(algorithm, self.actors))
         if isinstance(algorithm, DebateConfig):
             require(
                 not getattr(algorithm, "verifier_feedback", False),

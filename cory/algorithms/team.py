@@ -1,5 +1,6 @@
 """A team of the user's own: who speaks when, seeing what, is the function `algorithm.play`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,14 +30,7 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
     function = load_function("algorithm.play", config.play)
     others = {name: Path(folder) for name, folder in config.runs.items()}
     agents, frozen = parts.new_ppo_team(config.names(), others)
-    actors: dict[str, Actor] = {**agents, **frozen}
-    for name, kind in config.fixed.items():
-        if kind == "start":
-            actors[name] = next(iter(agents.values())).reference(name)
-        elif kind == "endpoint":
-            assert config.endpoint is not None  # settings without one were refused
-            replies = Path(parts.config.run_dir) / REPLIES
-            actors[name] = EndpointActor(name, Server(Endpoint(config.endpoint, replies)))
+    actors = team_actors(config, agents, frozen, Path(parts.config.run_dir))
     play = team_play(function, rules_of(config, actors))
     reward = ReturnedOrScored(parts.reward, f"reward={parts.config.reward.name}")
     return PPOTrainer(
@@ -76,8 +70,25 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
     )
 
 
-def rules_of(config: TeamConfig, actors: dict[str, Actor]) -> TeamRules:
-    """What the episodes of a team have in common; actors: by the names of `policy_of`."""
+def team_actors(
+    config: TeamConfig, agents: Mapping[str, Policy], others: Mapping[str, Policy], run_dir: Path
+) -> dict[str, Actor]:
+    """Who speaks for the agents, by the names of `policy_of`.
+
+    agents: those that learn; others: agents of other runs
+    """
+    actors: dict[str, Actor] = {**agents, **others}
+    for name, kind in config.fixed_agents.items():
+        if kind == "start":
+            actors[name] = next(iter(agents.values())).reference(name)
+        elif kind == "endpoint":
+            assert config.endpoint is not None  # settings without one were refused
+            actors[name] = EndpointActor(name, Server(Endpoint(config.endpoint, run_dir / REPLIES)))
+    return actors
+
+
+def rules_of(config: TeamConfig, actors: Mapping[str, Actor]) -> TeamRules:
+    """What the episodes of a team have in common; actors: as of `team_actors`."""
     limit = config.sampling.max_response_tokens
 
     def obstacle(agent: str, shown: Context) -> str | None:
@@ -93,7 +104,7 @@ def rules_of(config: TeamConfig, actors: dict[str, Actor]) -> TeamRules:
         )
 
     speakers = {agent: config.policy_of(agent) for agent in config.agents}
-    return TeamRules(speakers, config.fixed, obstacle, config.max_utterances)
+    return TeamRules(speakers, config.fixed_agents, obstacle, config.max_utterances)
 
 
 @dataclass

@@ -26,6 +26,7 @@ from cory.config.reward import (
     JudgeConfig,
     JudgeEndpointConfig,
     PythonRewardConfig,
+    ReturnedConfig,
     SumConfig,
     VerifierRewardConfig,
     function_name,

@@ -46,6 +46,12 @@ class PythonRewardConfig(Settings):
     function: FunctionName
 
 
+class ReturnedConfig(Settings):
+    """Settings of `reward=returned`: what `algorithm.play` returns."""
+
+    name: Text
+
+
 class ClassifierConfig(PrecisionConfig):
     """Settings of `reward=classifier` and `sentiment`: an output of a sequence classifier."""
 

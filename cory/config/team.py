@@ -36,7 +36,7 @@ class TeamConfig(PPOConfig):
     agents: Annotated[list[Name], Field(min_length=1)]  # who speaks, as `play` calls them
     # separate: each learns alone | shared: one for all | agent -> policy
     policies: Literal["separate", "shared"] | dict[str, Name]
-    fixed: dict[str, Text]  # agents that do not learn -> FIXED, or the folder of a run
+    fixed: dict[str, Text] | None  # agents that do not learn -> FIXED, or the folder of a run
     credit: Annotated[Text, AfterValidator(_rule)]
     turn_discount: Share  # credit=discounted: per utterance of the agent
     max_utterances: Count  # in an episode
@@ -47,29 +47,34 @@ class TeamConfig(PPOConfig):
         for name, count in Counter(self.agents).items():
             if count > 1 or name in RESERVED:
                 yield "agents", f"must not name {name}" + (" twice" if count > 1 else "")
-        for name in self.fixed:
+        for name in self.fixed_agents:
             if name not in self.agents:
                 yield "fixed", f"names {name}, not among algorithm.agents"
         if isinstance(self.policies, dict):
-            learning, given = {*self.agents} - {*self.fixed}, {*self.policies}
+            learning, given = {*self.agents} - {*self.fixed_agents}, {*self.policies}
             if learning != given:
                 wrong = ", ".join(sorted(learning ^ given))
                 yield "policies", f"must name the agents that learn, each once; look at {wrong}"
-        if len(self.fixed) == len(self.agents):
+        if len(self.fixed_agents) == len(self.agents):
             yield "fixed", "names all agents: nobody learns"
-        if "endpoint" in self.fixed.values() and self.endpoint is None:
+        if "endpoint" in self.fixed_agents.values() and self.endpoint is None:
             yield "endpoint", "must be given where one speaks: +endpoint@algorithm.endpoint=openai"
+
+    @property
+    def fixed_agents(self) -> dict[str, str]:
+        """Agent that does not learn -> what speaks for it."""
+        return self.fixed or {}
 
     def policy_of(self, agent: str) -> str:
         """The policy that speaks for an agent, or the agent's own name where it is fixed."""
-        if agent in self.fixed:
+        if agent in self.fixed_agents:
             return agent
         if isinstance(self.policies, dict):
             return self.policies[agent]
         return agent if self.policies == "separate" else "shared"
 
     def names(self) -> list[str]:
-        learning = [agent for agent in self.agents if agent not in self.fixed]
+        learning = [agent for agent in self.agents if agent not in self.fixed_agents]
         return list(dict.fromkeys(self.policy_of(agent) for agent in learning))
 
     def policy_count(self) -> int:
@@ -78,10 +83,10 @@ class TeamConfig(PPOConfig):
     @property
     def runs(self) -> dict[str, str]:
         """Agent -> folder, of those that are agents of other runs."""
-        return {name: kind for name, kind in self.fixed.items() if kind not in FIXED}
+        return {name: kind for name, kind in self.fixed_agents.items() if kind not in FIXED}
 
     def endpoint_asked(self) -> EndpointConfig | None:
-        return self.endpoint if "endpoint" in self.fixed.values() else None
+        return self.endpoint if "endpoint" in self.fixed_agents.values() else None
 
     def turns_per_policy(self) -> int:
         """One full minibatch: how much agents say is known only after the roll-out."""

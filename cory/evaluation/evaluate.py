@@ -63,9 +63,7 @@ class TeamEvaluator:
         def answer(responses: ResponseSet, rows: range) -> list[Line]:
             """Episodes as samples.jsonl keeps them."""
             lines = []
-            for row, episode in zip(
-                rows, self._respond(request.seed, responses, rows), strict=True
-            ):
+            for row, episode in zip(rows, self._respond(request, responses, rows), strict=True):
                 prompt, who = episode.prompt, responses.who
                 line = as_line(request, responses.kind, who, responses.sample(row), prompt)
                 lines.append(line | {"turns": [line_turn(turn, prompt) for turn in episode.turns]})
@@ -105,7 +103,7 @@ class TeamEvaluator:
                 sets += [own(name, PROBE, probes, samples) for name in speakers]
         return sets
 
-    def _respond(self, seed: int, responses: ResponseSet, rows: range) -> list[Episode]:
+    def _respond(self, request: EvalRequest, responses: ResponseSet, rows: range) -> list[Episode]:
         """One episode per row; the reward scores it unless it is a probe."""
         prompts = [responses.prompt(row) for row in rows]
         team = responses.who == TEAM
@@ -113,9 +111,10 @@ class TeamEvaluator:
             self.actors if team else self.agents,
             self.sampling.max_response_tokens,
             None if responses.samples is None else self.sampling,
-            (seed, responses.kind),
+            (request.seed, responses.kind),
             rows.start,
             self.reward,
+            request.iteration + 1,
         )
         episodes = roll_out(self.play if team else single_turn(responses.who), prompts)
         if responses.kind == MEASURED:

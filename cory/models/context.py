@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Any
 
-from cory.config import Config, ConfigError, DebateConfig
+from cory.config import Config, ConfigError, DebateConfig, TeamConfig
 
 CHARACTERS_PER_TOKEN = 3  # of a template's own words; a low number, to estimate on the safe side
 
@@ -69,6 +69,8 @@ def longest_context(config: Config) -> int:
     if algorithm.holds_debates:
         return longest_history(config)
     earlier = int(algorithm.policy_count()) - 1
+    if isinstance(algorithm, TeamConfig):  # what it shows is the user's; say, all others' answers
+        return query + len(algorithm.agents) * int(algorithm.sampling.max_response_tokens)
     if earlier == 0 or not getattr(algorithm, "knowledge_transfer", True):
         return query
     quoted = any(field == "query" for _, field, _, _ in Formatter().parse(task.answer_template))

@@ -94,9 +94,10 @@ class Speaker:
 class Cast(defaultdict[str, Speaker]):
     """The agents of one episode by name; whoever a play names is there."""
 
-    def __init__(self, episode: int, prompt: Prompt, waiting: Waiting) -> None:
+    def __init__(self, episode: int, prompt: Prompt, waiting: Waiting, iteration: int) -> None:
         super().__init__()
         self.episode, self.prompt, self.waiting = episode, prompt, waiting
+        self.iteration = iteration
         self.turns: list[Turn] = []
         self.spoken: Counter[str] = Counter()  # how often, by role
 
@@ -134,6 +135,7 @@ class RollOut:
     key: Key  # of all random numbers; no other roll-out has it
     first: int = 0  # number of the first episode among all that have this key
     reward: Reward | None = None  # where agents are shown scores
+    iteration: int = 0  # iterations done before it, for plays that change with them
 
     def __call__(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         """An episode per prompt, all side by side; the first exception of a play ends them all."""
@@ -143,7 +145,7 @@ class RollOut:
 
     async def _lead(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         waiting = Waiting()
-        casts = [Cast(number, prompt, waiting) for number, prompt in enumerate(prompts)]
+        casts = [Cast(n, prompt, waiting, self.iteration) for n, prompt in enumerate(prompts)]
         tasks = [asyncio.ensure_future(play(cast.prompt, cast)) for cast in casts]
         moved, ended = time.monotonic(), 0
         try:

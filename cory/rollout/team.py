@@ -22,7 +22,7 @@ class Team:
     """The agents of one episode: `team.solver`, or `team["solver"]`; iterating gives them all."""
 
     def __init__(self, cast: Cast, rules: TeamRules) -> None:
-        self._rules = rules
+        self._iteration = cast.iteration
         self._agents = {name: Agent(name, cast, rules) for name in rules.speakers}
 
     def __getattr__(self, name: str) -> Agent:
@@ -34,6 +34,11 @@ class Team:
     def __getitem__(self, name: str) -> Agent:
         return self.__getattr__(name)
 
+    @property
+    def iteration(self) -> int:
+        """Iterations of training before this one; 0 for the agents of a finished run."""
+        return self._iteration
+
     def __iter__(self) -> Iterator[Agent]:
         return iter(self._agents.values())
 
@@ -43,12 +48,14 @@ class Agent:
 
     def __init__(self, name: str, cast: Cast, rules: TeamRules) -> None:
         self.name = name
+        self.turns: list[Turn] = []  # what it has said so far
         self._cast = cast
         self._rules = rules
 
-    async def say(self, shown: Context) -> Turn:
+    async def say(self, shown: Context, role: str | None = None) -> Turn:
         """What the agent replies to a text, or to messages of a chat; nothing else is shown to it.
 
+        role: what the agent is at the moment, where agents exchange roles; None: its name
         returns: its `text`, `ids`, `logprob`, and `cut_off`: whether it was stopped by
             `algorithm.sampling.max_response_tokens`
         TooLong where `shown` leaves no room for a reply; a play may catch it and show less.
@@ -63,7 +70,9 @@ class Agent:
         why = rules.obstacle(self.name, shown)
         if why is not None:
             raise TooLong(why)
-        return await cast[rules.speakers[self.name]].say(shown, self.name, cast.spoken[self.name])
+        speaker = cast[rules.speakers[self.name]]
+        self.turns.append(await speaker.say(shown, role or self.name, len(self.turns)))
+        return self.turns[-1]
 
 
 @dataclass(frozen=True)
@@ -88,39 +97,42 @@ def team_play(function: UserFunction, rules: TeamRules) -> Play:
     )
 
     async def play(prompt: Prompt, cast: Cast) -> None:
+        team = Team(cast, rules)
         try:
-            returned = await function.call(prompt, Team(cast, rules))
+            returned = await function.call(prompt, team)
         except RAISED as error:  # whatever a user's function raises
             where = f"{function.said}, prompt {prompt.id}"
             raise ConfigError(f"{where}: {told(error, function.file)}") from error
         try:
             require(bool(cast.turns), "no agent has spoken")
-            pay(returned, cast.turns, rules)
+            pay(returned, {agent.name: agent.turns for agent in team}, rules.fixed)
         except ConfigError as error:
             raise ConfigError(f"{function.said}, prompt {prompt.id}: {error}") from None
 
     return play
 
 
-def pay(returned: Any, turns: list[Turn], rules: TeamRules) -> None:
+def pay(returned: Any, turns: Mapping[str, list[Turn]], fixed: Collection[str]) -> None:
     """Make what a play has returned the scores of its utterances.
 
     An agent's one number is that of its last utterance, and those before it have 0; a number alone
     is that of every agent. Where nothing is returned, scores are left None. ConfigError for
     anything else.
+
+    turns: of each agent
+    fixed: agents that do not learn, which may go without
     """
     if returned is None:
         return
-    spoken = {turn.role: [one for one in turns if one.role == turn.role] for turn in turns}
+    spoken = {name: own for name, own in turns.items() if own}
     if not isinstance(returned, Mapping):
-        number = as_number(returned)
-        require(number is not None, f"must return {RETURNS}; got {returned!r}")
-        returned = dict.fromkeys(spoken, number)
+        require(as_number(returned) is not None, f"must return {RETURNS}; got {returned!r}")
+        returned = dict.fromkeys(spoken, returned)
+    known = list(turns)
     for name in returned:
-        known = list(rules.speakers)
         require(name in known, f"returns a reward of {name}, no agent{nearest(str(name), known)}")
     for name, own in spoken.items():
-        value = returned.get(name, 0.0 if name in rules.fixed else None)
+        value = returned.get(name, 0.0 if name in fixed else None)
         require(value is not None, f"returns no reward of {name}, which spoke")
         values = value if isinstance(value, list) else [*[0.0] * (len(own) - 1), value]
         require(

@@ -65,7 +65,7 @@ class PPOTrainer:
         """
         clock = Clock()
         limit = draw_limit(self.config.sampling, self.streams.length)
-        self.episodes = self._roll_out(limit)
+        self.episodes = self._roll_out(iteration, limit)
         clock.lap("rollout_s")
         self.reward.score(self.episodes)
         clock.lap("reward_s")
@@ -89,20 +89,22 @@ class PPOTrainer:
         self.after_step(iteration)
         return metrics
 
-    def _roll_out(self, limit: int) -> list[Episode]:
+    def _roll_out(self, iteration: int, limit: int) -> list[Episode]:
         """Episodes about newly drawn prompts, of responses of at most `limit` tokens."""
         config = self.config
         drawn = self.task.sample(config.prompts_drawn())
         prompts = [prompt for prompt in drawn for _ in range(config.samples_per_prompt)]
         key = self.streams.key_of_roll_out()
-        roll_out = RollOut(self.actors, limit, config.sampling, key, reward=self.reward)
+        roll_out = RollOut(
+            self.actors, limit, config.sampling, key, reward=self.reward, iteration=iteration
+        )
         with ExitStack() as sampling_as_trained:
             for agent in self.agents.values():
                 sampling_as_trained.enter_context(agent.rolling_out())
             return roll_out(self.play, prompts)
 
     def _whole_minibatches(self, turns: list[Turn]) -> list[Turn]:
-        """The turns, and absent ones that fill the last minibatch; an agent may speak any number."""
+        """The turns, and absent ones that fill the last minibatch."""
         missing = -len(turns) % self.config.minibatch_size
         return turns + [absent_turn(one.agent, one.role, one.round) for one in turns[:1]] * missing
 

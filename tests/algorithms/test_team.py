@@ -1,0 +1,225 @@
+"""`algorithm=team`: an episode that is a function of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cory.config import Config
+from tests.support.building import LetterShare, build, measure, steps
+from tests.support.refusals import refusal
+
+ConfigOf = Callable[..., Config]
+Team = Callable[..., Config]
+
+
+@pytest.fixture
+def team(config_of: ConfigOf, tmp_path: Path) -> Team:
+    """Settings of a team whose file has this text: `team(text, *overrides)`."""
+
+    def made(text: str, *overrides: str) -> Config:
+        file = tmp_path / f"team_{abs(hash(text))}.py"
+        file.write_text(text)
+        words = ["algorithm=team", f"algorithm.play={file}:play", "algorithm.agents=[one,two]"]
+        return config_of(*words, *overrides)
+
+    return made
+
+
+CORY = """
+async def play(prompt, team):
+    agents = list(team)
+    if team.iteration // 2 % 2:
+        agents.reverse()
+    pioneer, observer = agents
+    answer = await pioneer.say(prompt.text, "pioneer")
+    await observer.say(f"{prompt.text}{answer.text}: {prompt.text}", "observer")
+"""
+
+
+def test_cory_as_a_users_file_gives_corys_numbers(config_of: ConfigOf, team: Team) -> None:
+    words = ("algorithm.samples_per_prompt=2", "task.observer_template='{answers}: {query}'")
+    cory = config_of("algorithm=cory", "algorithm.swap_every=2", *words)
+    names = "algorithm.agents=[agent_0,agent_1]"
+    mine = team(CORY, names, "algorithm.credit=sum", *words)
+    theirs, ours = steps(build(cory), 0, 1, 2), steps(build(mine), 0, 1, 2)
+    for one, other in zip(theirs, ours, strict=True):
+        shared = {name for name in one if name in other}
+        assert {"objective/kl/agent_0", "ppo/policy/ratio/agent_1"} <= shared
+        assert {name: one[name] for name in shared} == {name: other[name] for name in shared}
+
+
+RETURNS = """
+async def play(prompt, team):
+    first = await team.one.say(prompt.text)
+    again = await team.one.say(first.text or "nothing")
+    if len(again.text) > 6:
+        await team.two.say("Say " + again.text)
+    return {RETURNED}
+"""
+
+
+def returning(what: str) -> str:
+    return RETURNS.replace("{RETURNED}", what)
+
+
+def test_what_is_returned_is_the_reward(team: Team) -> None:
+    trainer = build(team(returning('{"one": [0.5, 2], "two": 4}')), LetterShare())
+    metrics = trainer.step(0)
+    long = 0
+    for episode in trainer.episodes:
+        first, again, *rest = episode.turns
+        assert (first.score, first.credit, again.score, again.credit) == (0.5, 2.5, 2, 2)
+        assert [(turn.score, turn.credit) for turn in rest] == [(4, 4)] * len(rest)
+        assert again.context == (first.text or "nothing") and again.round == 1
+        long += len(rest)
+    assert 0 < long < 8  # not everybody speaks in every episode
+    assert metrics["team/utterances/two"] == long / 8
+    assert metrics["team/return/one"] == 2.5 and metrics["team/return/two"] == 4 * long / 8
+    assert metrics["team/return/team"] == ((8 - long) * 2.5 + long * 3.25) / 8
+
+
+@pytest.mark.parametrize(
+    ("credit", "expected"),
+    [
+        ("own", [3.5, 2.5, 2.0]),
+        ("discounted", [1.0 + 0.5 * 2.5, 2.5, 2.0]),
+        ("sum", [5.5, 5.5, 5.5]),
+        ("mean", [2.75, 2.75, 2.75]),
+        ("later", [5.5, 4.5, 2.0]),
+        ("{file}:half", [1.0, 3.0, 3.25]),
+    ],
+)
+def test_credit(team: Team, tmp_path: Path, credit: str, expected: list[float]) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "def half(turns):\n"
+        "    return [own.score + 0.5 * (before.score if before else 0)\n"
+        "            for before, own in zip([None, *turns], turns)]\n"
+    )
+    text = returning('{"one": [1, 2.5], "two": 2}').replace("len(again.text) > 6", "True")
+    rule = credit.replace("{file}", str(file))
+    trainer = build(team(text, f"algorithm.credit={rule}", "algorithm.turn_discount=0.5"))
+    trainer.step(0)
+    assert [[turn.credit for turn in e.turns] for e in trainer.episodes] == [expected] * 8
+
+
+@pytest.mark.parametrize(
+    ("what", "rule"),
+    [
+        ("{'one': 1}", "returns no reward of two, which spoke"),
+        ("{'one': 1, 'tow': 1}", "returns a reward of tow, no agent; did you mean two?"),
+        ("{'one': [1], 'two': 1}", "returns 1 rewards of one, which spoke 2 times"),
+        ("{'one': 'x', 'two': 1}", "returns 'x' as a reward of one: no number"),
+        ("'high'", "must return a number for each agent"),
+        ("team.three", "line 7: AttributeError: algorithm.agents has no three"),
+        ("1 / 0", "line 7: ZeroDivisionError: division by zero"),
+        ("await team.one.say('')", "can be shown a text or messages, got ''"),
+        ("await team.one.say('long ' * 90)", "they exceed its model's context"),
+        (
+            "[await team.one.say('more') for _ in range(99)]",
+            "asks for more than algorithm.max_utterances=64 utterances in an episode",
+        ),
+    ],
+)
+def test_a_play_that_breaks_a_rule_is_refused_with_its_line(
+    team: Team, what: str, rule: str
+) -> None:
+    text = returning(what).replace("len(again.text) > 6", "True")
+    config = team(text)
+    said = refusal(lambda: build(config).step(0))
+    assert said.startswith(f"algorithm.play={config.algorithm.play}, prompt ")
+    assert rule in said and "\n" not in said
+
+
+def test_a_play_is_a_coroutine_that_speaks(team: Team) -> None:
+    said = refusal(lambda: build(team("def play(prompt, team):\n    return 1\n")))
+    assert "must be a coroutine: async def play(prompt, team)" in said
+    silent = build(team("async def play(prompt, team):\n    return 1\n"))
+    assert "no agent has spoken" in refusal(lambda: silent.step(0))
+
+
+def test_where_nothing_is_returned_the_reward_scores(
+    team: Team, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer = build(team(returning("None")), LetterShare())
+    trainer.step(0)
+    assert "note: rewards: reward=sentiment scores every utterance" in capsys.readouterr().err
+    shares = [t.text.count("e") / max(1, len(t.text)) for e in trainer.episodes for t in e.turns]
+    assert [t.score for e in trainer.episodes for t in e.turns] == shares
+    mixed = build(team(returning("None if len(again.text) > 6 else 1")), LetterShare())
+    assert "it must do one or the other" in refusal(lambda: mixed.step(0))
+
+
+def test_policies_are_shared_as_the_settings_say(team: Team) -> None:
+    text = returning("1").replace("len(again.text) > 6", "True")
+    assert list(build(team(text)).agents) == ["one", "two"]
+    shared = build(team(text, "algorithm.policies=shared"))
+    shared.step(0)
+    assert list(shared.agents) == ["shared"]
+    assert {(t.agent, t.role) for e in shared.episodes for t in e.turns} == {
+        ("shared", "one"),
+        ("shared", "two"),
+    }
+    mapped = build(team(text, "algorithm.policies={one:a,two:a}"))
+    assert list(mapped.agents) == ["a"]
+
+
+def test_a_fixed_agent_speaks_and_never_learns(team: Team) -> None:
+    text = returning('{"one": float("e" in again.text)}').replace("len(again.text) > 6", "True")
+    trainer = build(team(text, "algorithm.fixed={two:start}", "algorithm.learning_rate=1e-2"))
+    assert list(trainer.agents) == ["one"]
+    first = trainer.step(0)
+    assert {t.agent for e in trainer.episodes for t in e.turns if t.role == "two"} == {"two"}
+    assert "objective/kl/one" in first and "objective/kl/two" not in first
+    start = trainer.actors["two"]
+    assert start.frozen and not trainer.actors["one"].frozen  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("words", "key", "rule"),
+    [
+        (["algorithm.agents=[one,one]"], "agents", "must not name one twice"),
+        (["algorithm.agents=[team,one]"], "agents", "must not name team"),
+        (["algorithm.agents=[]"], "agents", "at least 1"),
+        (["algorithm.agents=['a b']"], "agents", "match"),
+        (["algorithm.fixed={three:start}"], "fixed", "names three, not among algorithm.agents"),
+        (["algorithm.fixed={one:start,two:start}"], "fixed", "nobody learns"),
+        (["algorithm.policies={one:a}"], "policies", "each once; look at two"),
+        (["algorithm.fixed={one:endpoint}"], "endpoint", "must be given where one speaks"),
+        (["algorithm.credit=all"], "credit", "must be one of own, sum, mean, later, discounted"),
+        (["algorithm.play=team.py"], "play", "must be <file>.py:<function>"),
+    ],
+)
+def test_settings_that_do_not_fit(team: Team, words: list[str], key: str, rule: str) -> None:
+    said = refusal(lambda: team("", *words))
+    assert f"algorithm.{key}" in said and rule in said
+
+
+def test_an_evaluation_has_the_teams_score_and_each_agents(team: Team, tmp_path: Path) -> None:
+    config = team(returning('{"one": 1, "two": 3}'), "evaluation.samples=2")
+    metrics, lines = measure(build(config), config, tmp_path)
+    spoke = [len(line["turns"]) == 3 for line in lines]
+    assert len(lines) == 16 and 0 < sum(spoke) < 16
+    assert metrics["eval/score/one"] == 1 and metrics["eval/score/two"] == 3 * sum(spoke) / 16
+    assert metrics["eval/score/team"] == sum(2 if two else 1 for two in spoke) / 16
+
+
+def test_replies_say_what_they_are(team: Team) -> None:
+    text = (
+        "import math\nseen = []\n"
+        "async def play(prompt, team):\n"
+        "    reply = await team.one.say(prompt.text)\n"
+        "    seen.append((reply.text, reply.ids, reply.logprob, reply.cut_off))\n"
+        "    return 0\n"
+    )
+    trainer = build(team(text, "algorithm.agents=[one]"))
+    trainer.step(0)
+    stops = trainer.agents["one"].team.stops
+    for episode in trainer.episodes:
+        (turn,) = episode.turns
+        assert turn.text == turn.response and turn.ids == turn.response_ids
+        assert turn.logprob == sum(turn.sampler_logprobs) < 0
+        assert turn.cut_off == (turn.ids[-1] not in stops)
