@@ -65,11 +65,12 @@ class Parts:
         }
 
     def new_ppo_team(
-        self, names: Sequence[str], others: Mapping[str, Path]
+        self, names: Sequence[str], others: Mapping[str, Path | None]
     ) -> tuple[dict[str, PPOPolicy], dict[str, Policy]]:
-        """Policies trained by PPO, and agents of other runs, which are never trained.
+        """Policies trained by PPO, and others, which are never trained.
 
-        others: name -> directory of a finished run
+        others: name -> directory of the finished run that it is of; None: it begins as the model
+            came
         """
         team, hardware = self.team, self.config.hardware
         if team.config.sharing == "copies":
@@ -83,7 +84,9 @@ class Parts:
         models = list(team.new_models([*names, *others], self.streams.init, head))
         own, frozen = models[: len(names)], models[len(names) :]
         for model in frozen:
-            start_from(others[model.name], [model], team.config, "model", _fixed(model.name))
+            run_dir = others[model.name]
+            if run_dir is not None:
+                start_from(run_dir, [model], team.config, "model", _fixed(model.name))
         learners = self._ppo_policies(
             self._engines(self._initialised(own, names, team), team), team
         )
@@ -92,9 +95,11 @@ class Parts:
         self._store({**learners, **speakers}, team)
         return learners, speakers
 
-    def _loaded(self, name: str, run_dir: Path) -> ActorCriticModel:
-        """The agent of this name in another run, or its only one."""
+    def _loaded(self, name: str, run_dir: Path | None) -> ActorCriticModel:
+        """The agent of this name in another run, or its only one; None: the model as it came."""
         team, setting = self.team, _fixed(name)
+        if run_dir is None:
+            return team.loaded(name, team.config.path, setting)
         folder = agent_folders(run_dir, [name], team.config, "model", setting)[name]
         return team.loaded(name, str(folder), setting)
 

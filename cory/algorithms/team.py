@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cory import distributed
 from cory.algorithms.credit import credit_rule
+from cory.algorithms.opponent_pool import OpponentPool
 from cory.algorithms.parts import Parts
 from cory.config import TeamConfig, require
 from cory.endpoint import Endpoint
@@ -16,10 +17,12 @@ from cory.evaluation.returns import return_metrics, returns_of
 from cory.functional.credit import mean_over_roles, own_and_later, own_return, shared_sum
 from cory.functional.statistics import mean
 from cory.models.policy import Actor, Policy
+from cory.models.ppo_policy import PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.endpoint import EndpointActor, Server
 from cory.rollout.opponents import REPLIES
 from cory.rollout.team import TeamRules, team_play
+from cory.runs.export import export_agents
 from cory.trainers.estimators import estimator_of
 from cory.trainers.ppo import PPOTrainer
 from cory.user_function import load_function
@@ -28,9 +31,18 @@ from cory.user_function import load_function
 def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
     """PPO for the agents that learn, each on what it has said."""
     function = load_function("algorithm.play", config.play)
-    others = {name: Path(folder) for name, folder in config.runs.items()}
+    others = {
+        name: None if folder is None else Path(folder) for name, folder in config.others.items()
+    }
     agents, frozen = parts.new_ppo_team(config.names(), others)
     actors = team_actors(config, agents, frozen, Path(parts.config.run_dir))
+    pools = pools_of(config, parts, agents, frozen)
+    actors |= pools
+
+    def after_step(iteration: int) -> None:
+        for pool in pools.values():
+            pool.after_step(iteration)
+
     play = team_play(function, rules_of(config, actors))
     reward = ReturnedOrScored(parts.reward, f"reward={parts.config.reward.name}")
     return PPOTrainer(
@@ -55,7 +67,7 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
         estimate=estimator_of(config),
         learners=lambda iteration: agents,
         describe=lambda episodes, metrics: team_metrics(episodes),
-        after_step=lambda iteration: None,
+        after_step=after_step,
         evaluate=TeamEvaluator(
             agents,
             parts.task,
@@ -66,8 +78,25 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
             team_metrics=return_metrics,
             alone=False,
         ),
-        carried=parts.carried,
+        carried={**parts.carried, **pools},
     )
+
+
+def pools_of(
+    config: TeamConfig,
+    parts: Parts,
+    agents: Mapping[str, PPOPolicy],
+    others: Mapping[str, Policy],
+) -> dict[str, OpponentPool]:
+    """The agents that earlier versions of the first policy speak for."""
+    first = next(iter(agents.values()))
+    run_dir, seed = Path(parts.config.run_dir), parts.config.seed
+    export = partial(export_agents, {first.name: first}, parts.config, parts.commit)
+    return {
+        name: OpponentPool(name, first, others[name], config.pool_every, seed, run_dir, export)
+        for name, kind in config.fixed_agents.items()
+        if kind == "pool"
+    }
 
 
 def team_actors(
@@ -75,11 +104,12 @@ def team_actors(
 ) -> dict[str, Actor]:
     """Who speaks for the agents, by the names of `policy_of`.
 
-    agents: those that learn; others: agents of other runs
+    agents: those that learn; others: agents of other runs. Without training a pool has one version,
+        the model as it came.
     """
     actors: dict[str, Actor] = {**agents, **others}
     for name, kind in config.fixed_agents.items():
-        if kind == "start":
+        if kind == "start" or (kind == "pool" and name not in others):
             actors[name] = next(iter(agents.values())).reference(name)
         elif kind == "endpoint":
             assert config.endpoint is not None  # settings without one were refused

@@ -159,7 +159,8 @@ class PPOConfig(AlgorithmConfig):
     """Settings of `algorithm=ppo`, `grpo` and `rloo`."""
 
     samples_per_prompt: Count
-    advantages: Literal["gae", "group", "leave_one_out", "batch"]
+    advantages: Literal["gae", "group", "leave_one_out", "batch", "role_baseline"]
+    baseline_decay: Share
     divide_by_std: bool
     group_baseline: bool
     ratio: Literal["token", "response"]

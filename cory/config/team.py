@@ -12,7 +12,7 @@ from cory.config.model import EndpointConfig
 from cory.config.reward import FunctionName, function_name
 
 # what speaks for a fixed agent; any other value is the folder of a run
-FIXED = ("start", "endpoint")
+FIXED = ("start", "endpoint", "pool")
 RESERVED = ("team", "base", "start")  # names in metrics, and of what speaks beside the agents
 RULES = ("own", "sum", "mean", "later", "discounted")
 
@@ -39,6 +39,7 @@ class TeamConfig(PPOConfig):
     fixed: dict[str, Text] | None  # agents that do not learn -> FIXED, or the folder of a run
     credit: Annotated[Text, AfterValidator(_rule)]
     turn_discount: Share  # credit=discounted: per utterance of the agent
+    pool_every: Count  # iterations between the versions of the first policy that join the pool
     max_utterances: Count  # in an episode
     endpoint: EndpointConfig | None
 
@@ -84,6 +85,12 @@ class TeamConfig(PPOConfig):
     def runs(self) -> dict[str, str]:
         """Agent -> folder, of those that are agents of other runs."""
         return {name: kind for name, kind in self.fixed_agents.items() if kind not in FIXED}
+
+    @property
+    def others(self) -> dict[str, str | None]:
+        """Fixed agents with a model of their own: agent -> folder of its run; None: of a pool."""
+        pools = {name: None for name, kind in self.fixed_agents.items() if kind == "pool"}
+        return {**self.runs, **pools}
 
     def endpoint_asked(self) -> EndpointConfig | None:
         return self.endpoint if "endpoint" in self.fixed_agents.values() else None

@@ -35,6 +35,22 @@ class RunningMoments:
         return math.sqrt(self.variance * self.count / (self.count - 1))
 
 
+def above_baselines(
+    credits: Sequence[float], roles: Sequence[str], baselines: dict[str, float], decay: float
+) -> list[float]:
+    """Credits minus the baseline of their role: SPIRAL's role-conditioned advantage (Liu et al.).
+
+    baselines: role -> exponential mean of its credits, which first takes in the mean of these; a
+        role's first mean is its baseline. The paper's takes them in one by one.
+    decay: alpha, the weight of what was before
+    """
+    for role in dict.fromkeys(roles):
+        own = [credit for credit, who in zip(credits, roles, strict=True) if who == role]
+        now = sum(own) / len(own)
+        baselines[role] = decay * baselines.get(role, now) + (1 - decay) * now
+    return [credit - baselines[role] for credit, role in zip(credits, roles, strict=True)]
+
+
 def scaled_credits(
     numbers: Sequence[float], moments: RunningMoments, scaling: str, clip: float | None
 ) -> list[float]:

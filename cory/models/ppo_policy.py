@@ -12,7 +12,12 @@ from cory import distributed
 from cory.config import HardwareConfig, PPOConfig
 from cory.episode import Batch, Turn
 from cory.functional.logprobs import sampled_kl
-from cory.functional.scores import RunningMoments, adapted_kl_coef, scaled_credits
+from cory.functional.scores import (
+    RunningMoments,
+    above_baselines,
+    adapted_kl_coef,
+    scaled_credits,
+)
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.engine import Engine
 from cory.models.policy import Policy
@@ -45,6 +50,7 @@ class PPOPolicy(Policy):
         self.updated = False  # since then
         self.kl_coef = self.config.kl_coef
         self.moments = RunningMoments()
+        self.baselines: dict[str, float] = {}  # of roles, with advantages=role_baseline
 
     @contextmanager
     def rolling_out(self) -> Iterator[None]:
@@ -68,6 +74,16 @@ class PPOPolicy(Policy):
         credits = scaled_credits(
             credits, self.moments, self.config.score_scaling, self.config.score_clip
         )
+        if self.config.advantages == "role_baseline":
+            present = [number for number, turn in enumerate(turns) if not turn.absent]
+            above = above_baselines(
+                [credits[number] for number in present],
+                [turns[number].role for number in present],
+                self.baselines,
+                self.config.baseline_decay,
+            )
+            for number, credit in zip(present, above, strict=True):
+                credits[number] = credit
         input_ids, attention_mask, response_mask = self.tensors(turns)
         self.model.eval()
 
@@ -121,6 +137,7 @@ class PPOPolicy(Policy):
         return {
             "kl_coef": self.kl_coef,
             "moments": asdict(self.moments),
+            "baselines": dict(self.baselines),
             "updates": self.updates,
             "updated": self.updated,
         }
@@ -129,5 +146,6 @@ class PPOPolicy(Policy):
         """Restore what `state_dict` returned."""
         self.kl_coef = state["kl_coef"]
         self.moments = RunningMoments(**state["moments"])
+        self.baselines = dict(state["baselines"])
         self.updates = state["updates"]
         self.updated = state["updated"]

@@ -40,6 +40,8 @@ def estimator_of(config: PPOConfig) -> Estimator:
         return partial(with_values, config=config)
     if config.advantages == "batch":
         return partial(over_batch, config=config)
+    if config.advantages == "role_baseline":  # credits are above the baselines of roles already
+        return partial(within_groups, compare=lambda rewards, groups: rewards)
     compare = leave_one_out
     if config.advantages == "group":
         compare = partial(group_relative, divide_by_std=config.divide_by_std)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 from cory.config import Config
+from cory.episode import Batch
+from cory.models.policy import Policy
+from cory.trainers.estimators import Estimate
 from tests.support.building import LetterShare, build, measure, steps
 from tests.support.refusals import refusal
 
@@ -223,3 +229,66 @@ def test_replies_say_what_they_are(team: Team) -> None:
         assert turn.text == turn.response and turn.ids == turn.response_ids
         assert turn.logprob == sum(turn.sampler_logprobs) < 0
         assert turn.cut_off == (turn.ids[-1] not in stops)
+
+
+def embedding(policy: Policy) -> Tensor:
+    weight: Tensor = policy.model.lm.get_input_embeddings().weight
+    return weight.detach()
+
+
+def test_self_play_against_earlier_versions(team: Team, tmp_path: Path) -> None:
+    text = "async def play(prompt, team):\n" + (
+        "    first = await team.one.say(prompt.text)\n"
+        "    second = await team.two.say(prompt.text)\n"
+        '    return {"one": float("e" in first.text), "two": float("e" in second.text)}\n'
+    )
+    words = ("algorithm.fixed={two:pool}", "algorithm.pool_every=1", "algorithm.learning_rate=1e-2")
+    config = team(text, *words, f"run_dir={tmp_path}")
+    (tmp_path / "config.yaml").write_text("{}")
+    trainer = build(config)
+    played, weights = [], {}
+    for iteration in range(6):
+        pool: Any = trainer.actors["two"]
+        version = pool.present
+        played.append(version)
+        assert version <= iteration
+        if version:
+            own = pool.version.model.lm.transformer.wte.weight
+            assert torch.equal(own, weights[version])
+        trainer.step(iteration)
+        weights[iteration + 1] = (
+            trainer.agents["one"].model.lm.transformer.wte.weight.detach().clone()
+        )
+    assert played[0] == 0 and len({*played}) > 2
+    state = trainer.state_dict()
+    again = build(config)
+    again.load_state_dict(state)
+    assert again.actors["two"].present == trainer.actors["two"].present  # type: ignore[attr-defined]
+
+
+def test_a_role_is_paid_above_its_own_baseline(team: Team) -> None:
+    text = returning('{"one": [1, 1], "two": -4}').replace("len(again.text) > 6", "True")
+    words = [
+        "algorithm.advantages=role_baseline",
+        "algorithm.baseline_decay=0.75",
+    ]
+    trainer = build(team(text, "algorithm.policies=shared", "algorithm.kl_coef=0", *words))
+    given: list[list[float]] = []
+    estimate = trainer.estimate
+
+    def noted(batch: Batch, groups: Tensor, kl_coef: float) -> Estimate:
+        found = estimate(batch, groups, kl_coef)
+        tokens = batch.response_mask.sum(1).clamp(min=1)
+        given.append((found.advantages.sum(1) / tokens).tolist())
+        return found
+
+    trainer.estimate = noted
+    trainer.step(0)
+    (policy,) = trainer.agents.values()
+    assert policy.baselines == {"one": 1.5, "two": -4}  # credits of one: 2 and 1, of two: -4
+    assert given[0] == pytest.approx([0.5, -0.5, 0.0] * 8)
+    policy.baselines = {"one": 0.5, "two": 0.0}
+    policy.load_state_dict(policy.state_dict())
+    trainer.step(1)
+    assert policy.baselines == {"one": 0.75 * 0.5 + 0.25 * 1.5, "two": -1.0}
+    assert given[1] == pytest.approx([2 - 0.75, 1 - 0.75, -3.0] * 8)
