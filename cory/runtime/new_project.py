@@ -1,15 +1,15 @@
-"""The command `cory-new`: a folder to start from, with prompts and a reward of one's own."""
+"""The command `cory-new`: a folder to start from, with prompts and a reward, or a team."""
 
 import argparse
 import shutil
 import sys
 from pathlib import Path
 
-TEMPLATE = Path(__file__).resolve().parents[1] / "assets" / "project"
+ASSETS = Path(__file__).resolve().parents[1] / "assets"
 
 
-def make_project(folder: Path) -> list[Path]:
-    """Copy the template into a folder that is new or empty; the files, relative to it.
+def make_project(folder: Path, template: str = "project") -> list[Path]:
+    """Copy a template, project or team, into a new or empty folder; the files, relative to it.
 
     Raises ValueError where the folder holds something, or is a file.
     """
@@ -17,7 +17,7 @@ def make_project(folder: Path) -> list[Path]:
         raise ValueError(f"{folder} is there already; name a new or an empty folder")
     # an installer compiles rewards.py, too
     shutil.copytree(
-        TEMPLATE, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True
+        ASSETS / template, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True
     )
     return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
 
@@ -26,9 +26,11 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="the folder to make")
-    folder = parser.parse_args().folder
+    parser.add_argument("--team", action="store_true", help="with agents that play episodes")
+    args = parser.parse_args()
+    folder = args.folder
     try:
-        files = make_project(folder)
+        files = make_project(folder, "team" if args.team else "project")
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
