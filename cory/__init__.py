@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from cory.config import ConfigError
     from cory.inference import load_team
     from cory.notebook import FinishedRun, RunFailed, run
+    from cory.rollout.scheduler import TooLong
 
-__all__ = ["ConfigError", "FinishedRun", "RunFailed", "load_team", "run"]
+__all__ = ["ConfigError", "FinishedRun", "RunFailed", "TooLong", "load_team", "run"]
 _PLACES = {
     "ConfigError": "cory.config",
     "FinishedRun": "cory.notebook",
     "RunFailed": "cory.notebook",
+    "TooLong": "cory.rollout.scheduler",
     "load_team": "cory.inference",
     "run": "cory.notebook",
 }

@@ -90,7 +90,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
             for name, own in OWN_EXPERIMENT.items()
         ],
         # an option that a group does not have
-        ("algorithm=pppo", "spag verifier; did you mean ppo?\n"),
+        ("algorithm=pppo", "spag team verifier; did you mean ppo?\n"),
         ("sweep=fig3", "sweep=fig3 is not in conf/sweeps; did you mean cory/fig3 or maft/fig3?\n"),
         ("sweep=cory/fig3 only=gsm8k_ppo", "only=gsm8k_ppo: sweep=cory/fig3 has imdb_ppo, imdb_"),
         ("sweep=cory/fig3 algorithm.clip_rang=1", MISSPELT),

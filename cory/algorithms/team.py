@@ -1,6 +1,6 @@
 """A team of the user's own: who speaks when, seeing what, is the function `algorithm.play`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from cory.config import TeamConfig, require
 from cory.endpoint import Endpoint
 from cory.episode import Context, Episode, Metrics
 from cory.evaluation.evaluate import TeamEvaluator
+from cory.evaluation.responses import TEAM
 from cory.evaluation.returns import return_metrics, returns_of
 from cory.functional.credit import mean_over_roles, own_and_later, own_return, shared_sum
 from cory.functional.statistics import mean
@@ -66,7 +67,7 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
         ),
         estimate=estimator_of(config),
         learners=lambda iteration: agents,
-        describe=lambda episodes, metrics: team_metrics(episodes),
+        describe=lambda episodes, metrics: team_metrics(config.agents, episodes),
         after_step=after_step,
         evaluate=TeamEvaluator(
             agents,
@@ -75,7 +76,7 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
             config.sampling,
             play,
             actors,
-            team_metrics=return_metrics,
+            team_metrics=partial(return_metrics, config.agents),
             alone=False,
         ),
         carried={**parts.carried, **pools},
@@ -164,11 +165,11 @@ class ReturnedOrScored:
             self.reward.score(episodes)
 
 
-def team_metrics(episodes: list[Episode]) -> Metrics:
+def team_metrics(agents: Sequence[str], episodes: list[Episode]) -> Metrics:
     """What each agent is paid in an episode, and how often it speaks; `team`: over all agents."""
-    by_agent = returns_of([[(t.role, float(t.score or 0.0)) for t in e.turns] for e in episodes])
-    metrics = {f"team/return/{name}": mean(values) for name, values in by_agent.items()}
-    for name in dict.fromkeys(turn.role for episode in episodes for turn in episode.turns):
+    paid = returns_of(agents, [[(t.role, float(t.score or 0)) for t in e.turns] for e in episodes])
+    metrics = {f"rollout/return/{name}": mean(values) for name, values in paid.items()}
+    for name in (name for name in paid if name != TEAM):
         spoken = [sum(turn.role == name for turn in episode.turns) for episode in episodes]
-        metrics[f"team/utterances/{name}"] = mean(spoken)
+        metrics[f"rollout/utterances/{name}"] = mean(spoken)
     return metrics

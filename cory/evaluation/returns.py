@@ -9,13 +9,16 @@ from cory.functional.statistics import mean
 from cory.tasks import Task
 
 
-def return_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> Metrics:
+def return_metrics(
+    agents: Sequence[str], task: Task, responses: ResponseSet, request: EvalRequest
+) -> Metrics:
     """Mean returns of the team and of each agent; where answers are known, pass@k of the last turn.
 
-    A `TeamEvaluator.team_metrics`.
+    But for its first argument a `TeamEvaluator.team_metrics`.
     """
     rows = [row["turns"] for row in responses.lines]
-    paid = returns_of([[(turn["role"], float(turn["score"])) for turn in row] for row in rows])
+    scores = [[(turn["role"], float(turn["score"])) for turn in row] for row in rows]
+    paid = returns_of(agents, scores)
     name = "greedy" if responses.samples is None else "score"
     metrics: Metrics = {}
     for who, values in paid.items():
@@ -29,13 +32,16 @@ def return_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> 
     return metrics
 
 
-def returns_of(episodes: Sequence[Sequence[tuple[str, float]]]) -> dict[str, list[float]]:
+def returns_of(
+    agents: Sequence[str], episodes: Sequence[Sequence[tuple[str, float]]]
+) -> dict[str, list[float]]:
     """What each agent is paid in each episode, 0 where it does not speak.
 
-    episodes: agent and score of every utterance
+    episodes: role and score of every utterance; roles are agents, unless they are exchanged
     returns: by agent, and of the TEAM: the mean over the agents that speak
     """
-    names = dict.fromkeys(name for episode in episodes for name, _ in episode)
+    roles = dict.fromkeys(name for episode in episodes for name, _ in episode)
+    names = agents if {*roles} <= {*agents} else list(roles)
     paid = {
         name: [sum(score for who, score in episode if who == name) for episode in episodes]
         for name in names

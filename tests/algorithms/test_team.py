@@ -82,9 +82,9 @@ def test_what_is_returned_is_the_reward(team: Team) -> None:
         assert again.context == (first.text or "nothing") and again.round == 1
         long += len(rest)
     assert 0 < long < 8  # not everybody speaks in every episode
-    assert metrics["team/utterances/two"] == long / 8
-    assert metrics["team/return/one"] == 2.5 and metrics["team/return/two"] == 4 * long / 8
-    assert metrics["team/return/team"] == ((8 - long) * 2.5 + long * 3.25) / 8
+    assert metrics["rollout/utterances/two"] == long / 8
+    assert metrics["rollout/return/one"] == 2.5 and metrics["rollout/return/two"] == 4 * long / 8
+    assert metrics["rollout/return/team"] == ((8 - long) * 2.5 + long * 3.25) / 8
 
 
 @pytest.mark.parametrize(

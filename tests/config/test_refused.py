@@ -86,7 +86,7 @@ REFUSED = {
 algorithm.sampling=3 -> must be a valid dictionary or
 algorithm.name=x -> must be one of cory, grpo, imitation, maft, maporl, ppo, rloo, sft,
 task.name=x -> must be one of anli, arithmetic, gsm8k, guess_my_city, imdb, math, mml
-reward.name=x -> must be one of classifier, exact_match, game_outcome, judge, python, s
+reward.name=x -> must be one of classifier, exact_match, game_outcome, judge, python, r
 algorithm.learning_rate=-1e-5 -> algorithm.learning_rate=-1e-05: must be greater than 0
 algorithm.advantages=group -> algorithm.samples_per_prompt=1: must be at least 2 with
 algorithm.advantages=leave_one_out -> algorithm.samples_per_prompt=1: must be at least

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import py_compile
 import re
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,11 @@ import pytest
 
 from cory.report import compare
 from cory.runtime import new_project as new
-from cory.runtime.new_project import TEMPLATE, make_project
+from cory.runtime.new_project import ASSETS, make_project
 from tests.support.commands import Command, metrics
 from tests.support.warm import Fork, WarmCommand
+
+TEMPLATE = ASSETS / "project"
 
 
 def compare_runs(words: list[str]) -> None:
@@ -83,3 +86,35 @@ def test_what_its_readme_says_to_type_works(tmp_path: Path) -> None:
         assert all(0 < line["objective/score/agent_0"] < 1 for line in metrics(run_dir))
     for name in ("curves.png", "sweep.png"):
         assert (folder / name).stat().st_size > 10_000
+
+
+def test_the_page_shows_the_examples_of_teams_whole() -> None:
+    page = (ASSETS.parents[1] / "docs" / "own.md").read_text()
+    for file in sorted((ASSETS / "team").glob("*.py")):
+        assert file.read_text().split('"""\n\n', 1)[1] in page, file.name
+
+
+@pytest.mark.slow
+def test_the_examples_of_teams_are_trained(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    make_project(folder, "team")
+    typed = re.findall(r"^    cory-train (.*)$", (folder / "README.md").read_text(), re.M)
+    assert len(typed) == 3
+    few = ["algorithm.prompts_per_iteration=8", "algorithm.minibatch_size=8"]
+    few += ["algorithm.iterations=1", "evaluation.samples=1", "evaluation.prompts=4"]
+    speakers = {
+        "guess": ["guesser"],
+        "nim": ["first", "second"],
+        "calculator": ["solver", "checker"],
+    }
+    for words in typed:
+        name = (re.findall(r"(\w+)\.py", words) or ["guess"])[0]
+        started = WarmCommand(folder, [*shlex.split(words), *few, f"run_dir={name}"])
+        assert started.wait(600) == 0, (words, started.out, started.err)
+        assert "rewards: algorithm.play returns them" in started.err
+        assert f"({speakers[name][0]})" in started.out
+        (line,) = metrics(folder / name)
+        for who in [*speakers[name], "team"]:
+            assert f"eval/score/{who}" in line and f"rollout/return/{who}" in line
+        agents = {path.name for path in (folder / name / "agents").iterdir()}
+        assert agents == {*speakers[name]}
