@@ -22,6 +22,7 @@ from cory.config.base import (
     Text,
 )
 from cory.config.model import EndpointConfig
+from cory.config.reward import named_or_function
 
 
 class SamplingConfig(Settings):
@@ -230,10 +231,13 @@ class CoryConfig(PPOConfig):
     knowledge_transfer: bool  # False: everybody sees the bare query (w/o KT)
     swap_every: Count | None  # iterations between role exchanges; None: never (w/o REx)
     collective_reward: bool  # False: each agent gets its own score only
-    credit: Literal["all", "mean", "later"]
+    credit: Annotated[Text, named_or_function("all", "mean", "later")]
     official_swap: bool
 
-    needs = {"credit=mean|later": "collective_reward=true"}  # which they share out
+    def conflicts(self) -> Iterator[Conflict]:
+        yield from super().conflicts()
+        if self.credit != "all" and not self.collective_reward:  # which it shares out
+            yield "credit", "needs algorithm.collective_reward=true, got false"
 
     def policy_count(self) -> int:
         return self.agents

@@ -36,6 +36,18 @@ def _function(value: str) -> str:
     return value
 
 
+def named_or_function(*names: str) -> AfterValidator:
+    """In the type of a text: one of these names, or that of a function of the user's."""
+
+    def check(value: str) -> str:
+        try:
+            return value if value in names else _function(value)
+        except ValueError as error:
+            raise ValueError(f"must be one of {', '.join(names)}, or a function: {error}") from None
+
+    return AfterValidator(check)
+
+
 FunctionName = Annotated[Text, AfterValidator(_function)]  # the name of a function of the user's
 
 

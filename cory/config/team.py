@@ -4,27 +4,16 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from cory.config.algorithm import PPOConfig
 from cory.config.base import Conflict, Count, Share, Text
 from cory.config.model import EndpointConfig
-from cory.config.reward import FunctionName, function_name
+from cory.config.reward import FunctionName, named_or_function
 
 # what speaks for a fixed agent; any other value is the folder of a run
 FIXED = ("start", "endpoint", "pool")
 RESERVED = ("team", "base", "start")  # names in metrics, and of what speaks beside the agents
-RULES = ("own", "sum", "mean", "later", "discounted")
-
-
-def _rule(value: str) -> str:
-    if value not in RULES:
-        try:
-            function_name(value)
-        except ValueError as error:
-            raise ValueError(f"must be one of {', '.join(RULES)}, or a function: {error}") from None
-    return value
-
 
 Name = Annotated[Text, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 
@@ -37,7 +26,7 @@ class TeamConfig(PPOConfig):
     # separate: each learns alone | shared: one for all | agent -> policy
     policies: Literal["separate", "shared"] | dict[str, Name]
     fixed: dict[str, Text] | None  # agents that do not learn -> FIXED, or the folder of a run
-    credit: Annotated[Text, AfterValidator(_rule)]
+    credit: Annotated[Text, named_or_function("own", "sum", "mean", "later", "discounted")]
     turn_discount: Share  # credit=discounted: per utterance of the agent
     pool_every: Count  # iterations between the versions of the first policy that join the pool
     max_utterances: Count  # in an episode

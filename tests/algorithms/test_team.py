@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -292,3 +295,58 @@ def test_a_role_is_paid_above_its_own_baseline(team: Team) -> None:
     trainer.step(1)
     assert policy.baselines == {"one": 0.75 * 0.5 + 0.25 * 1.5, "two": -1.0}
     assert given[1] == pytest.approx([2 - 0.75, 1 - 0.75, -3.0] * 8)
+
+
+def test_corys_credit_may_be_a_function(config_of: ConfigOf, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("def half(turns):\n    return [turns[0].score + turns[1].score / 2] * 2\n")
+    trainer = build(config_of("algorithm=cory", f"algorithm.credit={file}:half"), LetterShare())
+    trainer.step(0)
+    for episode in trainer.episodes:
+        first, second = (turn.score or 0.0 for turn in episode.turns)
+        assert [turn.credit for turn in episode.turns] == [first + second / 2] * 2
+    (tmp_path / "wrong.py").write_text("def short(turns):\n    return [1]\n")
+    wrong = build(config_of("algorithm=cory", f"algorithm.credit={tmp_path}/wrong.py:short"))
+    said = refusal(lambda: wrong.step(0))
+    assert "must return a list of 2 numbers, one per utterance; got [1]" in said
+
+
+class Nim:
+    """A game with TextArena's methods: each takes 1 of the seed's heap, the last one wins."""
+
+    def reset(self, num_players: int, seed: int) -> None:
+        self.left, self.player, self.seed = seed, 0, seed
+
+    def get_observation(self) -> tuple[int, str]:
+        return self.player, f"{self.left} left."
+
+    def step(self, text: str) -> tuple[bool, dict[str, Any]]:
+        self.left, self.player = self.left - 1, 1 - self.player
+        return self.left == 0, {}
+
+    def close(self) -> tuple[dict[int, int], dict[int, Any]]:
+        winner = 1 - self.player
+        return {winner: 1, 1 - winner: -1}, {}
+
+
+def test_textarena_games_are_played(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    fake = SimpleNamespace(make=lambda name: made.append(name) or Nim())
+    monkeypatch.setitem(sys.modules, "textarena", fake)
+    trainer = build(team("", "algorithm.play=cory.rollout.textarena:play"))
+    sample = trainer.task.sample
+    trainer.task.sample = lambda count: [  # type: ignore[method-assign]
+        replace(prompt, columns={"game": "Nim-v0", "seed": 1 + number % 3})
+        for number, prompt in enumerate(sample(count))
+    ]
+    trainer.step(0)
+    assert made == ["Nim-v0"] * 8
+    for number, episode in enumerate(trainer.episodes):
+        heap = 1 + number % 3
+        who = [("one", "two")[n % 2] for n in range(heap)]
+        assert [turn.role for turn in episode.turns] == who
+        assert [turn.context for turn in episode.turns] == [
+            f"{n} left." for n in range(heap, 0, -1)
+        ]
+        assert episode.turns[-1].score == 1
+        assert heap == 1 or episode.turns[-2].score == -1
