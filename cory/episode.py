@@ -55,7 +55,7 @@ class Asked:
     role: str
     round: int = 0
     prompt: str = ""  # id of the prompt that the episode is about
-    episode: int = 0  # number in its roll-out
+    episode: int = 0  # number among those of its key
     turn: int = 0  # how often anybody has spoken in this role before, in this episode
     key: str = ""  # of the utterance: no other one of the run has it
     uniforms: Tensor | None = None  # (limit,) float64 in [0, 1), one per token; None: greedily

@@ -68,11 +68,15 @@ class Streams:
     shuffle: torch.Generator
 
 
-def uniforms(key: Key, count: int) -> Tensor:
-    """Numbers (count,) float64 in [0, 1) that depend on their key alone, by Philox's counter."""
+def generator(key: Key) -> np.random.Generator:
+    """Random numbers that depend on their key alone, by Philox's counter."""
     words = [crc32(part.encode()) if isinstance(part, str) else part for part in key]
-    bits = np.random.Philox(np.random.SeedSequence(words))
-    return torch.from_numpy(np.random.Generator(bits).random(count))
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(words)))
+
+
+def uniforms(key: Key, count: int) -> Tensor:
+    """The first numbers (count,) float64 in [0, 1) of a key."""
+    return torch.from_numpy(generator(key).random(count))
 
 
 def _generator(name: str, seed: np.random.SeedSequence) -> np.random.Generator | torch.Generator:

@@ -11,7 +11,6 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 from torch import Tensor
 
 from cory.algorithms.parts import Parts
@@ -22,14 +21,15 @@ from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
 from cory.functional.offline import OfflineLoss, kl_imitation_loss, self_play_loss
 from cory.functional.statistics import mean
-from cory.games.state import GameState
 from cory.games.transcript import FinishedGame
 from cory.models.fingerprint import weights_fingerprint
 from cory.models.tokenization import Codec
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import GameSet, read_set, require_ids, sampled_ids, vocabulary_digest
+from cory.rollout.games import WordGame
 from cory.rollout.opponents import Opponents
-from cory.rollout.self_play import play
+from cory.rollout.scheduler import RollOut
+from cory.seeding import generator
 from cory.tasks.game import GameTask
 from cory.tasks.instructions import Instructions
 from cory.trainers.offline import (
@@ -41,7 +41,6 @@ from cory.trainers.offline import (
 )
 
 AGENT = "agent_0"
-PLAY = 1  # begins the keys of self-play's random numbers, apart from those of evaluations
 
 
 def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
@@ -104,7 +103,7 @@ class GameTraining:
         self.policy, frozen = parts.new_players(AGENT, others)
         self.task.require_room(parts.team.tokens)
         self.codec = Codec(parts.team.texts, self.task.config.max_prompt_tokens)
-        self.opponents = Opponents(config, self.task, self.codec, self.policy, frozen, self.run_dir)
+        self.opponents = Opponents(config, self.task, self.policy, frozen, self.run_dir)
 
     def trainer(
         self,
@@ -140,7 +139,9 @@ class GameTraining:
             collect=GameCollector(self, selection),
             instructions=partial(self._instructions, instructions),
             loss=loss,
-            evaluate=GameEvaluator(config, self.policy, self.task, self.reward, self.opponents),
+            evaluate=GameEvaluator(
+                config, self.policy, self.task, self.reward, self.opponents, self.codec.fits
+            ),
             carried=carried,
         )
 
@@ -233,29 +234,30 @@ class GameCollector:
             )
             return games.close()
         prompts = training.task.sample(wanted)
-        seed, size = training.parts.config.seed, training.config.game_batch
+        size, seed = training.config.game_batch, training.parts.config.seed
         kind = "itself" if itself else training.config.games
-        players = training.opponents.named("games", kind, training.config.sampling).players
+        game = WordGame(
+            training.task.game,
+            training.task.wording,
+            training.codec.fits,
+            training.opponents.seats("games", kind),
+            lambda key: training.task.turns_to_collect(generator((*key, "turns"))),
+            over=games.found,
+            ended=games.add,
+        )
         for start in range(0, wanted, size):
-            table = prompts[start : start + size]
-            key = (seed, PLAY, epoch)
-            over = {
-                n - start: games.found[n] for n in games.found if n in range(start, start + size)
-            }
-            draws = [np.random.default_rng((*key, n)) for n in range(start, start + len(table))]
-            starts = [
-                GameState(prompt.text, training.task.turns_to_collect(draw))
-                for prompt, draw in zip(table, draws, strict=True)
-            ]
-            ended = partial(self._ended, games, start)
-            before_each = partial(self._stop_if_asked, games, wanted)
+            roll_out = RollOut(
+                training.opponents.actors,
+                training.config.sampling.max_response_tokens,
+                training.config.sampling,
+                (seed, "games", epoch),
+                start,
+                before_each=partial(self._stop_if_asked, games, wanted),
+            )
             # ZeRO-3 gathers its weights once for all utterances of these games
             with training.policy.whole() if itself else nullcontext():
-                play(training.task.game, starts, players, key, start, over, ended, before_each)
+                games.found |= game(roll_out, prompts[start : start + size])
         return games.close()
-
-    def _ended(self, games: GameSet, first: int, number: int, played: FinishedGame) -> None:
-        games.add(first + number, played)
 
     def _stop_if_asked(self, games: GameSet, wanted: int) -> None:
         """Collecting may take hours: it can be interrupted between any two utterances."""

@@ -15,7 +15,7 @@ from cory.games.transcript import FinishedGame
 from cory.models.tokenization import Codec
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import sampled_ids
-from cory.rollout.self_play import fitting
+from cory.rollout.games import fitting
 from cory.tasks.game import GameTask
 from cory.trainers.offline import OfflineExample
 

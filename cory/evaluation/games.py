@@ -1,6 +1,6 @@
 """Evaluates a policy in games about held-out words, in both roles, against several opponents."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,16 +17,14 @@ from cory.evaluation.responses import (
     in_batches,
 )
 from cory.functional.statistics import contributions, mean, standard_error
-from cory.games.state import GameState
 from cory.games.transcript import IDS, FinishedGame
 from cory.models.policy import Policy
 from cory.rewards.game_outcome import GameOutcome
+from cory.rollout.games import WordGame
 from cory.rollout.opponents import Opponents
-from cory.rollout.self_play import play
+from cory.rollout.scheduler import RollOut
 from cory.runs.files import Line
 from cory.tasks.game import GameTask
-
-MATCH = 2  # begins the keys of all random numbers here; self-play for training uses another
 
 
 @dataclass(frozen=True)
@@ -55,6 +53,7 @@ class GameEvaluator:
     task: GameTask
     reward: GameOutcome
     opponents: Opponents
+    fits: Callable[[str], bool]  # whether a context leaves room for an utterance
 
     def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
         """As `Evaluator`; each line is a game."""
@@ -92,23 +91,33 @@ class GameEvaluator:
 
     def _play(self, request: EvalRequest, match: Match, rows: range) -> list[Line]:
         """Some games of a match, as samples.jsonl keeps them."""
-        sampling = None if match.greedy else self.config.sampling
-        own = self.opponents.named("itself", "itself", sampling)
-        other = self.opponents.named(match.opponent, match.kind, sampling)
-        key = (request.seed, MATCH, match.number)
         prompts = [match.prompts[row % len(match.prompts)] for row in rows]
-        starts = [GameState(p.text, self.task.max_turns) for p in prompts]
-        players = {
-            role: (own if match.role in (None, role) else other).players[role]
-            for role in self.task.game.roles
-        }
+        own = self.opponents.seats("itself", "itself")
+        other = self.opponents.seats(match.opponent, match.kind)
+        game = WordGame(
+            self.task.game,
+            self.task.wording,
+            self.fits,
+            {
+                role: (own if match.role in (None, role) else other)[role]
+                for role in self.task.game.roles
+            },
+            lambda key: self.task.max_turns,
+        )
+        roll_out = RollOut(
+            self.opponents.actors,
+            self.config.sampling.max_response_tokens,
+            None if match.greedy else self.config.sampling,
+            (request.seed, match.purpose, match.number),
+            rows.start,
+        )
         # ZeRO-3 gathers the policy's weights once for all utterances of these games
-        self.opponents.seat(other)
+        self.opponents.seat(match.opponent)
         with self.policy.whole():
-            games = play(self.task.game, starts, players, key, rows.start, {}, _ignored, _ignored)
+            played = game(roll_out, prompts)
         return [
-            self._line(request, match, row, prompt, played)
-            for row, prompt, played in zip(rows, prompts, games, strict=True)
+            self._line(request, match, row, prompt, played[row])
+            for row, prompt in zip(rows, prompts, strict=True)
         ]
 
     def _line(
@@ -142,10 +151,6 @@ class GameEvaluator:
                 for said, own in zip(played.utterances, ids, strict=True)
             ],
         }
-
-
-def _ignored(*_: Any) -> None:
-    """What a game tells while it is played."""
 
 
 def game_metrics(

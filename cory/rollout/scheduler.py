@@ -48,6 +48,7 @@ class Scoring:
     """Turns of an episode that its agents want scored before they go on."""
 
     episode: int
+    prompt: Prompt
     turns: list[Turn]
     done: asyncio.Future[None]
 
@@ -94,10 +95,13 @@ class Speaker:
 class Cast(defaultdict[str, Speaker]):
     """The agents of one episode by name; whoever a play names is there."""
 
-    def __init__(self, episode: int, prompt: Prompt, waiting: Waiting, iteration: int) -> None:
+    def __init__(
+        self, episode: int, prompt: Prompt, waiting: Waiting, key: Key = (), iteration: int = 0
+    ) -> None:
+        """episode: its number; key: of its random numbers; iteration: as of `RollOut`."""
         super().__init__()
         self.episode, self.prompt, self.waiting = episode, prompt, waiting
-        self.iteration = iteration
+        self.key, self.iteration = key, iteration
         self.turns: list[Turn] = []
         self.spoken: Counter[str] = Counter()  # how often, by role
 
@@ -108,7 +112,7 @@ class Cast(defaultdict[str, Speaker]):
     async def score(self, turns: Sequence[Turn]) -> None:
         """Have the reward fill `turn.score`, of those turns that are not absent."""
         done = asyncio.get_running_loop().create_future()
-        self.waiting.scorings.append(Scoring(self.episode, list(turns), done))
+        self.waiting.scorings.append(Scoring(self.episode, self.prompt, list(turns), done))
         await done
 
 
@@ -136,6 +140,8 @@ class RollOut:
     first: int = 0  # number of the first episode among all that have this key
     reward: Reward | None = None  # where agents are shown scores
     iteration: int = 0  # iterations done before it, for plays that change with them
+    # called in every process before each batch; what it raises ends the roll-out
+    before_each: Callable[[], None] = lambda: None
 
     def __call__(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         """An episode per prompt, all side by side; the first exception of a play ends them all."""
@@ -145,7 +151,10 @@ class RollOut:
 
     async def _lead(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         waiting = Waiting()
-        casts = [Cast(n, prompt, waiting, self.iteration) for n, prompt in enumerate(prompts)]
+        casts = [
+            Cast(number, prompt, waiting, (*self.key, number), self.iteration)
+            for number, prompt in enumerate(prompts, self.first)
+        ]
         tasks = [asyncio.ensure_future(play(cast.prompt, cast)) for cast in casts]
         moved, ended = time.monotonic(), 0
         try:
@@ -161,7 +170,7 @@ class RollOut:
                 if waiting.utterances:
                     self._answer(waiting.utterances)
                 if waiting.scorings:
-                    self._score(waiting.scorings, prompts)
+                    self._score(waiting.scorings)
             _raise_of(tasks)
         finally:
             for task in tasks:
@@ -211,8 +220,9 @@ class RollOut:
 
     def _speak(self, batch: Batch) -> dict[str, Sequence[Turn | None]]:
         """The turns of a batch by agent; None: its context is too long."""
+        self.before_each()
         for one in itertools.chain(*batch.values()):
-            key = (*self.key, self.first + one.episode, one.role, one.turn)
+            key = (*self.key, one.episode, one.role, one.turn)
             one.key = "/".join(map(str, key))
             if self.sampling is not None:
                 one.uniforms = uniforms(key, self.limit)
@@ -221,11 +231,11 @@ class RollOut:
             for agent, asked in batch.items()
         }
 
-    def _score(self, scorings: list[Scoring], prompts: Sequence[Prompt]) -> None:
+    def _score(self, scorings: list[Scoring]) -> None:
         assert self.reward is not None
         ordered = sorted(scorings, key=lambda one: one.episode)
         scorings.clear()
-        episodes = [Episode(prompts[one.episode], one.turns) for one in ordered]
+        episodes = [Episode(one.prompt, one.turns) for one in ordered]
         distributed.from_first(("score", episodes))
         self.reward.score(episodes)
         for one in ordered:
