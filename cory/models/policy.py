@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -95,9 +96,17 @@ class Policy:
         return self._engine
 
     @property
-    def kept(self) -> Engine | StoredWeights:
-        """What a checkpoint saves of it."""
-        return self.engine if self._stored is None else self._stored
+    def in_engine(self) -> bool:
+        """Whether its engine, which others may use, too, holds its weights now."""
+        return self._stored is None or self._stored.present
+
+    def save(self, folder: Path) -> None:
+        """Write weights and optimiser into a checkpoint; called by every process."""
+        (self._stored or self.engine).save(folder)
+
+    def load(self, folder: Path) -> None:
+        """Load what `save` wrote; called by every process."""
+        (self._stored or self.engine).load(folder)
 
     def _enter(self) -> None:
         """Have its weights in an engine that others use, too; the reference needs none."""

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import torch
 
-from cory.config import require
 from cory.models.engine import Engine
-from cory.models.exact_weights import read_parts, write_parts
 
 
 class SharedEngine:
@@ -36,7 +34,8 @@ class StoredWeights:
         self.shared = shared
         engine = shared.engine
         self._parts = [
-            torch.empty(part.shape, dtype=engine.kept_precision) for part in engine.exact_weights()
+            torch.empty(part.shape, dtype=engine.kept_precision)
+            for part in engine.stepped_weights()
         ]
         self._copy_out()
 
@@ -52,29 +51,23 @@ class StoredWeights:
             return
         if earlier is not None and engine.changed:
             earlier._copy_out()
-        engine.set_exact_weights(self._parts)
+        engine.set_stepped_weights(self._parts)
         engine.model.name = self.name
         engine.changed = False
         self.shared.occupant = self
 
     def _copy_out(self) -> None:
-        for stored, part in zip(self._parts, self.shared.engine.exact_weights(), strict=True):
-            stored.copy_(part)
+        for stored, part in zip(self._parts, self.shared.engine.stepped_weights(), strict=True):
+            stored.copy_(part.detach())
 
     def save(self, folder: Path) -> None:
         """As `Engine.save`."""
         if self.present:
             self._copy_out()
-        write_parts(self.shared.engine.parts_file(folder, self.name), self._parts)
+        self.shared.engine.write(folder, self.name, {"weights": self._parts})
 
     def load(self, folder: Path) -> None:
         """As `Engine.load`."""
-        path = self.shared.engine.parts_file(folder, self.name)
         if self.present:
             self.shared.occupant = None
-        parts = read_parts(path)
-        require(
-            [part.shape for part in parts] == [own.shape for own in self._parts],
-            f"{path} does not fit this model: it holds other weights",
-        )
-        self._parts = parts
+        self._parts = self.shared.engine.read(folder, self.name)["weights"]

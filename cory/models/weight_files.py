@@ -1,14 +1,13 @@
 """Files of weights and training state, read as tensors and plain values: no file runs code.
 
 A pickle can call any function while it is read. torch's own unpickler (`weights_only`) builds
-tensors, containers and numbers alone, and the classes that it is told of. A safetensors file holds
-nothing else.
+tensors, containers and numbers alone. A safetensors file holds nothing else.
 """
 
 import pickle
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,17 +38,13 @@ UNREADABLE = (
 )
 
 
-def load_plain(
-    path: Path, map_location: Any = None, held: Sequence[Callable[..., Any]] = ()
-) -> Any:
+def load_plain(path: Path, map_location: Any = None) -> Any:
     """What torch.save has written; ConfigError where it holds code or cannot be read.
 
     map_location: as of torch.load
-    held: classes that it may hold beside tensors and plain values
     """
     try:
-        with torch.serialization.safe_globals(list(held)):
-            return torch.load(path, map_location=map_location, weights_only=True)
+        return torch.load(path, map_location=map_location, weights_only=True)
     except torch.OutOfMemoryError:
         raise
     except UNREADABLE as error:

@@ -105,7 +105,7 @@ def local_fingerprints(agents: Mapping[str, Policy]) -> Fingerprints:
     """
     prints: Fingerprints = {}
     for agent in agents.values():
-        if not agent.kept.present:
+        if not agent.in_engine:
             continue
         parameters = dict(agent.model.named_parameters())
         for name, part in agent.engine.own_parts().items():

@@ -120,8 +120,7 @@ def forge(place: Path, name: str, content: Any) -> None:
 @pytest.mark.parametrize(
     ("stage", "file"),
     [
-        (2, "agent_0/mp_rank_00_model_states.pt"),
-        (3, "agent_0/zero_pp_rank_0_mp_rank_00_optim_states.pt"),
+        (2, "agent_0/policy_0.pt"),
         (0, "state_0.pt"),
     ],
 )
