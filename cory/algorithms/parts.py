@@ -1,7 +1,8 @@
 """The components that algorithms are assembled from."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from cory.models.ppo_policy import PPOPolicy
 from cory.models.precision import store_as_products
 from cory.models.shared_engine import SharedEngine, StoredWeights
 from cory.models.team import Team
-from cory.models.visitor import Visitor
 from cory.rewards import Reward
 from cory.runs.export import agent_folders, load_agent, start_from
 from cory.runs.stop import StopRequest
@@ -91,10 +91,10 @@ class Parts:
 
     def new_players(
         self, name: str, others: Mapping[str, Path]
-    ) -> tuple[Policy, Mapping[str, Policy | Visitor]]:
-        """A policy to train, and the agents of other runs, which are never trained.
+    ) -> tuple[Policy, Mapping[str, Callable[[], Policy]]]:
+        """A policy to train, and functions that load the agents of other runs, never trained.
 
-        Full copies among these are loaded when they play. A frozen reference is kept only where the
+        Adapters among these are in memory from the start. A frozen reference is kept only where the
         settings say that it is read.
 
         others: name -> directory of a finished run with one agent
@@ -104,7 +104,7 @@ class Parts:
             learner = self.new_policies([name])[name]
             if not self.config.algorithm.reads_reference():
                 team.drop_reference()
-            return learner, {other: self._visitor(other, others[other]) for other in others}
+            return learner, {other: self._loader(other, others[other]) for other in others}
         models: list[ActorCriticModel] = []
         # first of all: under ZeRO-3 the learner's engine splits the base with all of its adapters
         head = self.config.algorithm.has_value_head()
@@ -118,10 +118,10 @@ class Parts:
         # an adapter lies on the base that the learner's engine keeps
         frozen = {model.name: Policy(team, model, learner.engine, hardware) for model in models[1:]}
         self._store({name: learner, **frozen}, team)
-        return learner, frozen
+        return learner, {name: partial(frozen.__getitem__, name) for name in frozen}
 
-    def _visitor(self, name: str, run_dir: Path) -> Visitor:
-        """The agent of another run; refused at once where the run does not fit."""
+    def _loader(self, name: str, run_dir: Path) -> Callable[[], Policy]:
+        """Loads the agent of another run; refused at once where the run does not fit."""
         team, setting = self.team, f"algorithm.opponents.{name}"
         folder = agent_folders(run_dir, [name], team.config, "model", setting)[name]
 
@@ -129,7 +129,7 @@ class Parts:
             model = team.loaded(name, str(folder), setting)
             return Policy(team, model, None, self.config.hardware)
 
-        return Visitor(name, load)
+        return load
 
     def _store(self, policies: Mapping[str, Policy], team: Team) -> None:
         """Keep what never trains in the precision of its products, once all copies are made.

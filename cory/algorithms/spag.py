@@ -235,7 +235,7 @@ class GameCollector:
         prompts = training.task.sample(wanted)
         seed, size = training.parts.config.seed, training.config.game_batch
         kind = "itself" if itself else training.config.games
-        players = training.opponents.named("games", kind, training.config.sampling).players
+        players = training.opponents.named("games", kind, training.config.sampling)
         for start in range(0, wanted, size):
             table = prompts[start : start + size]
             key = (seed, PLAY, epoch)

@@ -99,11 +99,10 @@ class GameEvaluator:
         prompts = [match.prompts[row % len(match.prompts)] for row in rows]
         starts = [GameState(p.text, self.task.max_turns) for p in prompts]
         players = {
-            role: (own if match.role in (None, role) else other).players[role]
+            role: (own if match.role in (None, role) else other)[role]
             for role in self.task.game.roles
         }
         # ZeRO-3 gathers the policy's weights once for all utterances of these games
-        self.opponents.seat(other)
         with self.policy.whole():
             games = play(self.task.game, starts, players, key, rows.start, {}, _ignored, _ignored)
         return [

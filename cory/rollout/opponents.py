@@ -1,7 +1,6 @@
 """Opponents in word games: the policy itself, other runs' agents, scripts, a remote model."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cory.config import OfflineConfig, SamplingConfig
@@ -9,19 +8,10 @@ from cory.endpoint import Ask, Endpoint
 from cory.games.prompts import GamePrompts
 from cory.models.policy import Actor, Policy
 from cory.models.tokenization import Codec
-from cory.models.visitor import Visitor
 from cory.rollout.self_play import Key, ModelPlayer, Player, Positions, Said, ScriptedPlayer
 from cory.tasks.game import GameTask
 
 REPLIES = "endpoint.jsonl"  # in the run directory: the endpoint's replies
-
-
-@dataclass(frozen=True)
-class Opponent:
-    """Players for both roles."""
-
-    players: Mapping[str, Player]  # by role
-    visitor: Visitor | None = None  # whose weights are in memory only while it plays
 
 
 class EndpointPlayer:
@@ -51,10 +41,10 @@ class Opponents:
         task: GameTask,
         codec: Codec,
         policy: Policy,
-        others: Mapping[str, Policy | Visitor],
+        others: Mapping[str, Callable[[], Policy]],
         run_dir: Path,
     ) -> None:
-        """others: agents of other runs, by opponent's name"""
+        """others: load agents of other runs, by opponent's name."""
         self.config = config
         self.task = task
         self.codec = codec
@@ -62,10 +52,10 @@ class Opponents:
         self.others = others
         self.run_dir = run_dir
         self.endpoint: Endpoint | None = None
-        self.present: Visitor | None = None
+        self.present: Policy | None = None  # the one of others whose weights are in memory
 
-    def named(self, name: str, kind: str, sampling: SamplingConfig | None) -> Opponent:
-        """The opponent called `name`.
+    def named(self, name: str, kind: str, sampling: SamplingConfig | None) -> Mapping[str, Player]:
+        """The opponent called `name`: a player for each role.
 
         kind: itself | start | scripted | random | endpoint, or the folder of a run
         sampling: of models; None plays greedily
@@ -76,31 +66,23 @@ class Opponents:
             return self._model(self.policy.reference("start"), sampling)
         if kind in ("scripted", "random"):
             scripts = self.task.players()[kind]
-            return Opponent({role: ScriptedPlayer(script) for role, script in scripts.items()})
+            return {role: ScriptedPlayer(script) for role, script in scripts.items()}
         if kind == "endpoint":
             player = EndpointPlayer(self._endpoint(), self.task.wording)
-            return Opponent(dict.fromkeys(self.task.game.roles, player))
-        return self._model(self.others[name], sampling)
-
-    def seat(self, opponent: Opponent) -> None:
-        """Load the opponent's weights, if it is a visitor; another one's are let go before."""
-        if opponent.visitor is not self.present:
-            self.dismiss()
-        if opponent.visitor is not None:
-            opponent.visitor.arrive()
-            self.present = opponent.visitor
+            return dict.fromkeys(self.task.game.roles, player)
+        if self.present is None or self.present.name != name:
+            self.present = None  # before the next one is loaded
+            self.present = self.others[name]()
+        return self._model(self.present, sampling)
 
     def dismiss(self) -> None:
-        """Let the weights of the last visitor go."""
-        if self.present is not None:
-            self.present.leave()
-            self.present = None
+        """Let the weights of another run's agent go."""
+        self.present = None
 
-    def _model(self, speaker: Actor, sampling: SamplingConfig | None) -> Opponent:
+    def _model(self, speaker: Actor, sampling: SamplingConfig | None) -> Mapping[str, Player]:
         limit = self.config.sampling.max_response_tokens
         player = ModelPlayer(speaker, self.task.wording, self.codec.fits, sampling, limit)
-        visitor = speaker if isinstance(speaker, Visitor) else None
-        return Opponent(dict.fromkeys(self.task.game.roles, player), visitor)
+        return dict.fromkeys(self.task.game.roles, player)
 
     def _endpoint(self) -> Endpoint:
         if self.endpoint is None:
