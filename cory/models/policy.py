@@ -187,11 +187,11 @@ class Policy:
                         tokenizer.pad_token_id,
                         self.team.stops,
                         self.hardware.cuda_graphs,
-                        self.hardware.responses_at_once,
                     )
 
+                at_once = self.hardware.responses_at_once
                 responses = distributed.map_rows(
-                    range(len(rows)), len(rows), answer, lambda n: len(rows[n])
+                    range(len(rows)), at_once, answer, lambda n: len(rows[n])
                 )
         return list(zip(rows, responses, strict=True))
 

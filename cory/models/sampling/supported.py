@@ -13,8 +13,7 @@ from cory.config import ConfigError, require
 from cory.functional.masking import pad_turns
 from cory.models.actor_critic import response_states
 from cory.models.sampling.cache import cache_for
-from cory.models.sampling.decoding import PlainPass, RecordedPass
-from cory.models.sampling.prefill import prefill
+from cory.models.sampling.passes import PlainPass, RecordedPass, prefill
 from cory.models.weight_files import UNREADABLE, first_line
 
 OF_TOKENS = (DynamicLayer, DynamicSlidingWindowLayer)  # which keep keys and values of each token
