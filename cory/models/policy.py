@@ -178,7 +178,8 @@ class Policy:
             with acting as lm, kept_casts(lm):
 
                 def answer(batch: Sequence[int]) -> list[Response]:
-                    return generate(
+                    batch = batch[::-1]  # the longest first
+                    responses = generate(
                         lm,
                         [rows[number] for number in batch],
                         limit,
@@ -188,6 +189,7 @@ class Policy:
                         self.team.stops,
                         self.hardware.cuda_graphs,
                     )
+                    return responses[::-1]
 
                 at_once = self.hardware.responses_at_once
                 responses = distributed.map_rows(
