@@ -26,7 +26,7 @@ from cory.config import (
 )
 from cory.functional.logprobs import SLAB_BYTES
 from cory.models.context import context_length, longest_context
-from cory.models.loading import local_classifier, local_skeleton, skeleton
+from cory.models.loading import local_skeleton, skeleton
 from cory.models.precision import DTYPES, attention_for
 from cory.rewards.verifier import whole_model
 
@@ -174,8 +174,7 @@ def pass_parts(config: Config, model: ModelConfig, shape: Shape, targets: list[s
     cached = max(sampled * length, tested * alone)
     # where rows are dropped, a layer's old keys are held beside the new for a moment
     cache = cached * (shape.cache + shape.cache // (2 * shape.layers))
-    passing = 2 if hardware.routed_reference else 1  # policy and reference
-    scored = passing * rows(algorithm.rows_sampled(), hardware.rollout_batch_size)
+    scored = rows(algorithm.rows_sampled(), hardware.rollout_batch_size)
     micro, kept = plan_of(config).microbatch, shape.saved(targets)
     dtype, device = DTYPES[model.compute_precision], torch.device(hardware.device)
     if attention_for(model.attention, device, dtype) == "eager":  # its softmax, and that rounded
@@ -230,9 +229,7 @@ def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> li
         targets = adapted_layers(lm, model.adapter.targets)
         sides = [side for name, *both in shape.linear if name in targets for side in both]
         sizes = [*(model.adapter.rank * side for side in sides), *head]
-        bases = 1 if model.sharing == "adapters" else agents
-        loaded *= bases
-        share = -(-loaded // hardware.world) if split else bases * frozen
+        share = -(-loaded // hardware.world) if split else frozen
         apart = hardware.device == "cuda" and hardware.offload_parameters
         parts = [Part("base, frozen", share, beside=apart)]
         loaded += share if split else 0
@@ -253,7 +250,7 @@ def judge_part(key: str, reward: Any) -> Part:
         lm = local_skeleton(whole_model(reward), f"{key}.path")
         size = 0 if lm is None else frozen_bytes(Shape(lm), reward)
     else:
-        lm = local_classifier(reward.path, f"{key}.path")
+        lm = local_skeleton(reward.path, f"{key}.path", classifier=True)
         each = BYTES[getattr(reward, "precision", "fp32")]
         size = 0 if lm is None else each * int(lm.num_parameters())
     return Part(f"{key} (not on this machine: not counted)" if lm is None else key, size)

@@ -26,8 +26,7 @@ from cory.config import ConfigError, require
 from cory.models.context import context_length
 from cory.models.places import packaged, resolve
 from cory.models.precision import cast_weights
-from cory.models.sampling.supported import require_cache_of_tokens
-from cory.models.weight_files import UNREADABLE, first_line, load_plain
+from cory.models.weight_files import UNREADABLE, first_line
 
 QUANTISED = "quantization_config"  # config.json's name for how its weights are packed
 # names of weights in a checkpoint that sees images, too -> in one of its language model alone
@@ -117,7 +116,6 @@ def _of_language_model(config: Any, path: str, key: str, remote_code: bool = Fal
         causal and not config.is_encoder_decoder,
         f"{key}={path}: {config.model_type} is no causal language model, which agents must be",
     )
-    require_cache_of_tokens(config, f"{key}={path}")
     return config
 
 
@@ -190,10 +188,7 @@ def load_classifier(
     """
     if quantisation is not None:
         config = _load(AutoConfig, path, key)
-        with torch.device("meta"):
-            head = output_head(
-                AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
-            )
+        head = output_head(_empty(config, classifier=True))
         # by itself the library keeps the last layer of some classifiers, and quantises others'
         quantisation.llm_int8_skip_modules = None if head is None else [head[0]]
     model, info = _load(
@@ -250,50 +245,28 @@ def skeleton(
     if architecture is None:
         config = _load(AutoConfig, path, key, remote_code)
         return _empty(_of_language_model(config, path, key, remote_code), remote_code)
-    described = f"{key.removesuffix('path')}architecture"
-    config = _described(architecture, described)
-    if remote_code:
-        return _empty(config)
-    local = local_skeleton(path, key)
+    config = _described(architecture, f"{key.removesuffix('path')}architecture")
+    local = None if remote_code else local_skeleton(path, key)
     return _empty(config) if local is None else local
 
 
-def _empty(config: Any, remote_code: bool = False) -> PreTrainedModel:
-    with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(config, trust_remote_code=remote_code)
-
-
-def local_skeleton(path: str, key: str) -> PreTrainedModel | None:
-    """A language model without weights; None where its config.json is not on this machine."""
-    if path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
-        return None
-    config = _local_config(path, key)
-    return None if config is None else _empty(_of_language_model(config, path, key))
-
-
-def local_classifier(path: str, key: str) -> PreTrainedModel | None:
-    """A sequence classifier without weights; None without its config.json on this machine."""
-    config = _local_config(path, key)
-    if config is None:
-        return None
-    with torch.device("meta"):
-        return AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
-
-
-def _local_config(path: str, key: str) -> Any:
-    """A model's config.json; None where it is not on this machine."""
+def local_skeleton(path: str, key: str, classifier: bool = False) -> PreTrainedModel | None:
+    """A model without weights; None where its config.json is not on this machine."""
     try:
-        return AutoConfig.from_pretrained(
-            resolve(path, key),
-            local_files_only=True,
-            trust_remote_code=False,
-            **_file_of(path, key),
-        )
-    except UNREADABLE as error:
-        # the library raises OSError both for a file that is not there and for one that is damaged
-        if isinstance(error, OSError) and not Path(resolve(path, key)).exists():
-            return None
-        raise ConfigError(f"{key}={path}: cannot be loaded: {first_line(error)}") from error
+        config = _load(AutoConfig, path, key, local_files_only=True)
+    except ConfigError:
+        if Path(path).expanduser().exists():  # it is there, and damaged
+            raise
+        return None
+    return _empty(
+        config if classifier else _of_language_model(config, path, key), False, classifier
+    )
+
+
+def _empty(config: Any, remote_code: bool = False, classifier: bool = False) -> PreTrainedModel:
+    kind = AutoModelForSequenceClassification if classifier else AutoModelForCausalLM
+    with torch.device("meta"):
+        return kind.from_config(config, trust_remote_code=remote_code)
 
 
 def _described(architecture: dict[str, Any], key: str) -> Any:
@@ -336,8 +309,6 @@ def _load(auto_class: Any, path: str, key: str, remote_code: bool = False, **opt
     except torch.OutOfMemoryError:
         raise
     except UNREADABLE as error:
-        if isinstance(error, pickle.UnpicklingError):
-            _refuse_code(Path(name), f"{key}={path}")
         if isinstance(error, OSError) and not Path(name).is_dir():
             raise ConfigError(
                 f"{key}={path}: no local folder, not in the local cache, and the hub did not give "
@@ -347,14 +318,6 @@ def _load(auto_class: Any, path: str, key: str, remote_code: bool = False, **opt
         reason = first_line(error)
         if isinstance(error, RuntimeError):  # the library's own words name no file
             reason = "the weights do not fit config.json"
+        if isinstance(error, pickle.UnpicklingError):
+            reason = "its weights hold code, which is not run; take a .safetensors form"
         raise ConfigError(f"{key}={path}: cannot be loaded: {reason}") from error
-
-
-def _refuse_code(folder: Path, said: str) -> None:
-    """ConfigError for weights that are pickled with code, naming the file where it is local."""
-    for file in sorted(folder.glob("*.bin")):
-        try:
-            load_plain(file, "meta")
-        except ConfigError as error:
-            raise ConfigError(f"{said}: {error}") from error
-    raise ConfigError(f"{said}: its weights hold code, which is not run; take a .safetensors form")

@@ -2,9 +2,8 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 from peft import (
@@ -14,7 +13,6 @@ from peft import (
     get_peft_model_state_dict,
     set_peft_model_state_dict,
 )
-from peft.tuners.lora import LoraLayer
 from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as DEFAULT_TARGETS
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -26,7 +24,6 @@ from cory.models.weight_files import UNREADABLE, first_line, load_tensors
 
 WEIGHTS = "adapter_model.safetensors"  # the name that PEFT looks for
 DESCRIPTION = "adapter_config.json"
-NO_ADAPTER = "__base__"  # PEFT's word for a row without an adapter
 
 
 class SharedBase:
@@ -72,28 +69,6 @@ class SharedBase:
             yield
         finally:
             self.peft.base_model.enable_adapter_layers()
-
-    @contextlib.contextmanager
-    def routed(self, names: Sequence[str | None]) -> Iterator[None]:
-        """Each row of the next passes goes through the adapter named for it; None: the base alone.
-
-        Only without gradient, in evaluation mode.
-        """
-        rows = [name or NO_ADAPTER for name in names]
-
-        def route(module: nn.Module, inputs: Any, keywords: dict[str, Any]) -> Any:
-            return inputs, {**keywords, "adapter_names": rows}
-
-        handles = [
-            module.register_forward_pre_hook(route, with_kwargs=True)
-            for module in self.lm.modules()
-            if isinstance(module, LoraLayer)
-        ]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def parameters_of(self, name: str) -> list[nn.Parameter]:
         """The adapter's own weights."""

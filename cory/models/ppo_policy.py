@@ -74,11 +74,7 @@ class PPOPolicy(Policy):
         def statistics(batch: Sequence[int]) -> Tensor:  # (b, 5, R); (b, 4, R) without values
             rows = torch.tensor(batch)
             tokens, values = self.team.statistics(
-                self.model,
-                input_ids[rows],
-                attention_mask[rows],
-                response_mask[rows],
-                self.hardware.routed_reference,
+                self.model, input_ids[rows], attention_mask[rows], response_mask[rows]
             )
             columns = [*tokens] if values is None else [*tokens, values]
             return torch.stack(columns, dim=1).cpu()

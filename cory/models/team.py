@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,6 @@ class Team:
 
     `sharing=copies`: a full copy per agent, and one frozen reference for all of them.
     `sharing=adapters`: one frozen base with an adapter per agent; the reference is the base alone.
-    `sharing=adapter_copies`: adapters, each on a base of its own.
     """
 
     def __init__(self, config: ModelConfig, device: torch.device, group: str = "model") -> None:
@@ -120,11 +119,8 @@ class Team:
         Each is made when the iterator comes to it: of copies that ZeRO-3 then splits, one is whole
         at a time.
         """
-        bases: Iterable[SharedBase | None] = [None] * len(names)
-        if self.config.sharing != "copies":
-            with renamed("model", self.group, self.config):
-                bases = self._bases(names, init)
-        for name, base in zip(names, bases, strict=True):
+        base = None if self.config.sharing == "copies" else self._base(names, init)
+        for name in names:
             lm = copy.deepcopy(self.pretrained).requires_grad_(True) if base is None else base.lm
             head = ValueHead(lm, self.config, init) if value_head else None
             model = ActorCriticModel(name, lm, base, head)
@@ -132,19 +128,15 @@ class Team:
             cast_weights(model, DTYPES[self.config.precision])
             yield model.to(self.device)
 
-    def _bases(self, names: list[str], init: torch.Generator) -> list[SharedBase]:
-        """The base that each agent's adapter is on."""
+    def _base(self, names: list[str], init: torch.Generator) -> SharedBase:
+        """The pretrained model with an adapter for each agent."""
         from cory.models.lora import SharedBase  # noqa: PLC0415  see above
 
         drawn = torch.randint(2**31, (len(names),), generator=init).tolist()
-        seeds = dict(zip(names, drawn, strict=True))
-        if self.config.sharing == "adapters":
-            return [SharedBase(self.pretrained, self.config.adapter, seeds)] * len(names)
-        lms = [self.pretrained, *(copy.deepcopy(self.pretrained) for _ in names[1:])]
-        return [
-            SharedBase(lm, self.config.adapter, {name: seeds[name]})
-            for lm, name in zip(lms, names, strict=True)
-        ]
+        with renamed("model", self.group, self.config):
+            return SharedBase(
+                self.pretrained, self.config.adapter, dict(zip(names, drawn, strict=True))
+            )
 
     def loaded(self, name: str, path: str, key: str) -> ActorCriticModel:
         """An agent that another run has exported as a full model; it never trains.
@@ -181,27 +173,19 @@ class Team:
         input_ids: Tensor,
         attention_mask: Tensor,
         response_mask: Tensor,
-        routed: bool = False,
     ) -> tuple[TokenStatistics, Tensor | None]:
         """Statistics of response tokens under policy and reference, and their values.
 
         input_ids, attention_mask: (B, L)
         response_mask: (B, R) bool
-        routed: with adapters, one pass over both instead of one of each
         returns: statistics, each (B, R); values (B, R), None where the model has no value head;
             float32, 0 where the mask is False
         """
         inputs = input_ids, attention_mask, response_mask
         model.activate()
-        if routed and model.base is not None:
-            rows = len(input_ids)
-            with model.base.routed([model.name] * rows + [None] * rows):
-                both = response_states(model.lm, *(torch.cat([t, t]) for t in inputs))
-            hidden, ref_hidden = both.chunk(2)
-        else:
-            hidden = response_states(model.lm, *inputs)
-            with self.reference(model) as lm:
-                ref_hidden = response_states(lm, *inputs)
+        hidden = response_states(model.lm, *inputs)
+        with self.reference(model) as lm:
+            ref_hidden = response_states(lm, *inputs)
         statistics = token_statistics(
             hidden,
             model.lm.get_output_embeddings(),

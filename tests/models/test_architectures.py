@@ -74,8 +74,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
               "decoder_attention_heads": 4}, "a row depends on the padding around it"),
     "gemma2": ({"final_logit_softcapping": 0.1}, "changes what its output head gives"),
     "granite": ({"logits_scaling": 8.0}, "changes what its output head gives"),
-    "lfm2": ({"layer_types": ["conv", "full_attention"]}, "not keys and values of tokens"),
-    "mamba": ({}, "not keys and values of tokens"),
+    "lfm2": ({"layer_types": ["conv", "full_attention"]}, "cannot run this model"),
+    "mamba": ({}, "cannot run this model"),
     "roberta": ({"is_decoder": True}, "transforms its logits"),
 }  # fmt: skip
 

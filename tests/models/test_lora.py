@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from cory.models.actor_critic import ActorCriticModel
 from cory.models.team import Team
 from tests.models.test_team import INPUTS
 from tests.support.building import build
-from tests.support.close import assert_close
 from tests.support.refusals import refusal
 
 ConfigOf = Callable[..., Config]
@@ -48,37 +46,6 @@ def test_agents_share_every_weight_of_the_base(pair: tuple[Team, list[ActorCriti
     both = {id(p) for model in (first, second) for p in model.parameters()}
     base = [p for p in first.lm.parameters() if id(p) not in own[0] | own[1]]
     assert len(both) == len(base) + len(own[0]) + len(own[1])
-
-
-def test_one_pass_for_policy_and_reference_gives_the_numbers_of_two(
-    pair: tuple[Team, list[ActorCriticModel]],
-) -> None:
-    team, (model, _) = pair
-    two, values = team.statistics(model, *INPUTS)
-    one, routed_values = team.statistics(model, *INPUTS, routed=True)
-    assert two.full_kl[INPUTS[2]].min() > 0
-    for column, routed_column in zip(two, one, strict=True):
-        assert_close(routed_column, column)
-    assert_close(routed_values, values)
-
-
-def test_each_row_goes_through_the_adapter_named_for_it(
-    pair: tuple[Team, list[ActorCriticModel]],
-) -> None:
-    team, (first, second) = pair
-    assert first.base is not None
-    ids = torch.tensor([[5, 9, 40, 11]] * 3)
-    with torch.no_grad():
-        with first.base.routed(["agent_1", None, "agent_0"]):
-            rows = first.lm(ids).logits
-        second.activate()
-        expected = [first.lm(ids[:1]).logits]
-        with team.reference(first) as reference:
-            expected.append(reference(ids[:1]).logits)
-        first.activate()
-        expected.append(first.lm(ids[:1]).logits)
-    assert_close(rows, torch.cat(expected))
-    assert all((a - b).abs().max() > 1e-3 for a, b in itertools.pairwise(expected))
 
 
 @pytest.mark.slow

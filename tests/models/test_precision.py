@@ -152,7 +152,7 @@ def test_stored_as_products_a_frozen_model_gives_the_same_bits(
     ("words", "stored"),
     [
         (["model.sharing=copies"], True),
-        (["model.sharing=adapter_copies"], True),
+        (["model.sharing=adapters"], True),
         (["model.sharing=adapters", "hardware.zero_stage=3"], False),  # which needs one precision
     ],
 )

@@ -97,7 +97,7 @@ def test_an_update_that_moves_more_than_its_own_stops_the_run(
     assert str(error.value).startswith(said)
 
 
-@pytest.mark.parametrize("sharing", ["copies", "adapters", "adapter_copies"])
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_a_healthy_first_update_passes(
     config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch, sharing: str
 ) -> None:

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from transformers import PreTrainedModel
 
 from cory.config import ConfigError, require
 from cory.functional.masking import pad_turns
@@ -16,28 +15,11 @@ from cory.models.sampling.cache import cache_for
 from cory.models.sampling.passes import PlainPass, RecordedPass, prefill
 from cory.models.weight_files import UNREADABLE, first_line
 
-OF_TOKENS = (DynamicLayer, DynamicSlidingWindowLayer)  # which keep keys and values of each token
 LENGTHS = (8, 3)  # tokens of the rows that are tried
 # how far logits may be off, as a share of their spread: in float32, and in what rounds more
 TOLERANCE, ROUNDED = 1e-3, 0.2
 
 Found = TypeVar("Found")
-
-
-def require_cache_of_tokens(config: Any, key: str) -> None:
-    """ConfigError for a model that keeps another state than keys and values of each token.
-
-    Recurrent layers (Mamba, RWKV, convolutions) cannot forget the padding and the rows beside one.
-
-    config: of the model, as transformers reads its config.json
-    """
-    layers = _tried(lambda: DynamicCache(config=config).layers, key)
-    others = sorted({type(layer).__name__ for layer in layers if type(layer) not in OF_TOKENS})
-    require(
-        not others,
-        f"{key}: some layers of this model ({config.model_type}) keep a state that is not keys and "
-        f"values of tokens ({', '.join(others)}); cory needs attention in every layer",
-    )
 
 
 @torch.no_grad()
