@@ -25,7 +25,6 @@ from cory.functional.statistics import mean
 from cory.games.state import GameState
 from cory.games.transcript import FinishedGame
 from cory.models.fingerprint import weights_fingerprint
-from cory.models.tokenization import Codec
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import GameSet, read_set, require_ids, sampled_ids, vocabulary_digest
 from cory.rollout.opponents import Opponents
@@ -103,8 +102,13 @@ class GameTraining:
         others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
         self.policy, frozen = parts.new_players(AGENT, others)
         self.task.require_room(parts.team.tokens)
-        self.codec = Codec(parts.team.texts, self.task.config.max_prompt_tokens)
-        self.opponents = Opponents(config, self.task, self.codec, self.policy, frozen, self.run_dir)
+        self.texts = parts.team.texts
+        self.texts.require_learnable()
+        self.opponents = Opponents(config, self.task, self.fits, self.policy, frozen, self.run_dir)
+
+    def fits(self, context: str) -> bool:
+        """Whether a context is not too long."""
+        return self.texts.tokens(context) <= self.task.config.max_prompt_tokens
 
     def trainer(
         self,
@@ -121,7 +125,8 @@ class GameTraining:
             config,
             self.task,
             self.reward,
-            self.codec,
+            self.texts,
+            self.fits,
             credit,
             turn_weight,
             kl_share,
@@ -152,7 +157,7 @@ class GameTraining:
         longest, left = self.config.instructions.max_tokens, len(source.rows)
         while len(examples) < count:
             prompt, answer = source.next()
-            context, response = self.codec.context_ids(prompt), self.codec.response_ids(answer)
+            context, response = self.texts.context_ids(prompt), self.texts.answer_ids(answer)
             if len(context) + len(response) <= longest:
                 ids = array("i", context), array("i", response)
                 examples.append(OfflineExample(*ids, INSTRUCTION, 1.0, 0.0))

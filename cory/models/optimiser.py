@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from cory.config import OptimiserConfig
-from cory.models.value_head import is_of_head
+from cory.models.actor_critic import is_of_head
 
 # of bitsandbytes: which number each code of an 8-bit moment stands for; the same in every state
 CODES = ("qmap1", "qmap2")

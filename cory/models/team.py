@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from cory.config import ModelConfig, renamed, require
 from cory.episode import Context
 from cory.functional.logprobs import TokenStatistics, token_statistics
-from cory.models.actor_critic import ActorCriticModel, response_states, spread
+from cory.models.actor_critic import ActorCriticModel, ValueHead, response_states, spread
 from cory.models.context import require_context_length
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.precision import (
@@ -27,7 +27,6 @@ from cory.models.precision import (
 )
 from cory.models.sampling.supported import require_supported
 from cory.models.tokenization import Texts
-from cory.models.value_head import ValueHead
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
     from cory.models.lora import SharedBase

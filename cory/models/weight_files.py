@@ -48,7 +48,13 @@ def load_plain(path: Path, map_location: Any = None) -> Any:
     except torch.OutOfMemoryError:
         raise
     except UNREADABLE as error:
-        raise ConfigError(f"{path} {fault(error)}") from error
+        fault = f"cannot be read: {first_line(error)}"
+        if isinstance(error, pickle.UnpicklingError):
+            named = re.search(r"GLOBAL (\S+)", str(error))
+            fault = "cannot be read: it is no file of tensors"
+            if named is not None:
+                fault = f"holds code, which is not run: it names {named[1]}; take tensors alone"
+        raise ConfigError(f"{path} {fault}") from error
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
@@ -71,16 +77,6 @@ def _readable(path: Path) -> Iterator[None]:
         missing = isinstance(error, FileNotFoundError)
         reason = "there is no such file" if missing else first_line(error)
         raise ConfigError(f"{path} cannot be read: {reason}") from error
-
-
-def fault(error: BaseException) -> str:
-    """What an error of torch.load says about a file, after its name."""
-    if isinstance(error, pickle.UnpicklingError):
-        named = re.search(r"GLOBAL (\S+)", str(error))
-        if named is None:
-            return "cannot be read: it is no file of tensors"
-        return f"holds code, which is not run: it names {named[1]}; weights are tensors alone"
-    return f"cannot be read: {first_line(error)}"
 
 
 def first_line(error: BaseException) -> str:

@@ -7,7 +7,6 @@ from cory.config import OfflineConfig, SamplingConfig
 from cory.endpoint import Ask, Endpoint
 from cory.games.prompts import GamePrompts
 from cory.models.policy import Actor, Policy
-from cory.models.tokenization import Codec
 from cory.rollout.self_play import Key, ModelPlayer, Player, Positions, Said, ScriptedPlayer
 from cory.tasks.game import GameTask
 
@@ -39,15 +38,15 @@ class Opponents:
         self,
         config: OfflineConfig,
         task: GameTask,
-        codec: Codec,
+        fits: Callable[[str], bool],
         policy: Policy,
         others: Mapping[str, Callable[[], Policy]],
         run_dir: Path,
     ) -> None:
-        """others: load agents of other runs, by opponent's name."""
+        """fits: whether a context is not too long; others: load agents of other runs, by name."""
         self.config = config
         self.task = task
-        self.codec = codec
+        self.fits = fits
         self.policy = policy
         self.others = others
         self.run_dir = run_dir
@@ -81,7 +80,7 @@ class Opponents:
 
     def _model(self, speaker: Actor, sampling: SamplingConfig | None) -> Mapping[str, Player]:
         limit = self.config.sampling.max_response_tokens
-        player = ModelPlayer(speaker, self.task.wording, self.codec.fits, sampling, limit)
+        player = ModelPlayer(speaker, self.task.wording, self.fits, sampling, limit)
         return dict.fromkeys(self.task.game.roles, player)
 
     def _endpoint(self) -> Endpoint:
