@@ -48,20 +48,13 @@ class Parts:
 
         team: of their models; None: the first one
         """
-        team = team or self.team
-        config = self.config
+        team, config = team or self.team, self.config
+        start = config.init_from is None
         policies = {
-            model.name: PPOPolicy(
-                team,
-                model,
-                engine,
-                config.algorithm,
-                config.hardware,
-                from_reference=config.init_from is None,
-            )
-            for model, engine in self._with_engines(names, team)
+            model.name: PPOPolicy(team, model, engine, config.algorithm, config.hardware, start)
+            for model, engine in self._engines(self._models(names, team), team)
         }
-        self._store(policies, team)
+        self._store(team)
         return policies
 
     def new_policies(self, names: Sequence[str], team: Team | None = None) -> dict[str, Policy]:
@@ -72,14 +65,14 @@ class Parts:
         else:
             policies = {
                 model.name: Policy(team, model, engine, hardware)
-                for model, engine in self._with_engines(names, team)
+                for model, engine in self._engines(self._models(names, team), team)
             }
-        self._store(policies, team)
+        self._store(team)
         return policies
 
     def _sharing_an_engine(self, names: Sequence[str], team: Team) -> dict[str, Policy]:
         """Policies with full copies whose weights take turns in one engine."""
-        models = self._initial_models(names, team)
+        models = self._models(names, team)
         ((first, engine),) = self._engines(islice(models, 1), team)
         shared = SharedEngine(engine)
         stored = [StoredWeights(first.name, shared)]
@@ -114,10 +107,11 @@ class Parts:
                 start_from(others[model.name], [model], team.config, "model", setting)
             models.append(model)
         learners = self._initialised(models[:1], [name], team)
-        (learner,) = (Policy(team, *pair, hardware) for pair in self._engines(learners, team))
+        ((model, engine),) = self._engines(learners, team)
+        learner = Policy(team, model, engine, hardware)
         # an adapter lies on the base that the learner's engine keeps
         frozen = {model.name: Policy(team, model, learner.engine, hardware) for model in models[1:]}
-        self._store({name: learner, **frozen}, team)
+        self._store(team)
         return learner, {name: partial(frozen.__getitem__, name) for name in frozen}
 
     def _loader(self, name: str, run_dir: Path) -> Callable[[], Policy]:
@@ -131,29 +125,13 @@ class Parts:
 
         return load
 
-    def _store(self, policies: Mapping[str, Policy], team: Team) -> None:
-        """Keep what never trains in the precision of its products, once all copies are made.
-
-        policies: all that start from the team's model
-        """
-        share_base = team.config.sharing != "copies"
-        for policy in policies.values():
-            # a copy that trains keeps them exact; a shared base never trains, but ZeRO-3 splits it
-            stays = self.config.hardware.zero_stage == 3 if share_base else policy.trains
-            if not stays:
-                store_as_products(policy.model.lm)
-        if team.config.sharing == "copies":
+    def _store(self, team: Team) -> None:
+        """Keep what never trains in the precision of its products, once all copies are made."""
+        # a copy that trains keeps them exact; a shared base never trains, but ZeRO-3 splits it
+        if team.config.sharing == "copies" or self.config.hardware.zero_stage < 3:
             store_as_products(team.pretrained)
 
-    def _with_engines(
-        self, names: Sequence[str], team: Team
-    ) -> Iterator[tuple[ActorCriticModel, Engine]]:
-        models = self._initial_models(names, team)
-        # of copies one is whole at a time; under ZeRO-3 the first engine of those that share a base
-        # splits it with all of its adapters
-        return self._engines(list(models) if team.config.sharing == "adapters" else models, team)
-
-    def _initial_models(self, names: Sequence[str], team: Team) -> Iterator[ActorCriticModel]:
+    def _models(self, names: Sequence[str], team: Team) -> Iterator[ActorCriticModel]:
         head = self.config.algorithm.has_value_head()
         new = team.new_models(list(names), self.streams.init, head)
         return self._initialised(new, names, team)
@@ -162,12 +140,9 @@ class Parts:
         self, models: Iterable[ActorCriticModel], names: Sequence[str], team: Team
     ) -> Iterator[ActorCriticModel]:
         """The models with the weights that the run starts from: pretrained, or of `init_from`."""
-        run_dir = self.config.init_from
-        folders = (
-            {}
-            if run_dir is None
-            else agent_folders(Path(run_dir), names, team.config, team.group, "init_from")
-        )
+        run_dir, folders = self.config.init_from, dict[str, Path]()
+        if run_dir is not None:
+            folders = agent_folders(Path(run_dir), names, team.config, team.group, "init_from")
         for model in models:
             if model.name in folders:
                 load_agent(model, folders[model.name], team.config, "init_from")
@@ -176,21 +151,21 @@ class Parts:
     def _engines(
         self, models: Iterable[ActorCriticModel], team: Team
     ) -> Iterator[tuple[ActorCriticModel, Engine]]:
-        """Each model with its engine."""
-        config = self.config
-        shared: list[Engine] = []
-        for model in models:
+        """Each model with its engine: of copies one is whole at a time.
+
+        Under ZeRO-3 the first engine of those that share a base splits it with all of its adapters.
+        """
+        config, shared = self.config, team.config.sharing == "adapters"
+        siblings: list[Engine] = []
+        for model in list(models) if shared else models:
             if config.hardware.gradient_checkpointing:
                 model.lm.gradient_checkpointing_enable({"use_reentrant": False})
-            engine = Engine(
+            own = siblings if shared else []
+            precision = config.model.precision
+            yield (
                 model,
-                config.algorithm,
-                config.hardware,
-                self.plan,
-                config.model.precision,
-                siblings=shared if team.config.sharing == "adapters" else [],
+                Engine(model, config.algorithm, config.hardware, self.plan, precision, own),
             )
-            yield model, engine
 
 
 def numbered(count: int) -> list[str]:

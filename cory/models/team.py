@@ -52,25 +52,8 @@ class Team:
             f"{group}.chat=true: the tokenizer of {group}.path={config.path} has no chat template",
         )
         self.texts = Texts(self.tokenizer, f"{group}.path={config.path}", config.chat)
-        dtype = DTYPES[config.precision]
-        compute = DTYPES[config.compute_precision]
-        quantisation = None
-        if config.quantisation == "nf4":
-            quantisation = nf4(config.double_quantisation, compute, dtype, group)
-        self.pretrained = load_language_model(
-            config.path,
-            f"{group}.path",
-            config.dropout or config.rollout_dropout,
-            dtype,
-            quantisation,
-            device,
-            config.remote_code,
-            attention_for(config.attention, device, compute),
-        )
-        self.pretrained.requires_grad_(False)
-        if quantisation is None:
-            self.pretrained.to(device)
-            set_products(self.pretrained, compute)
+        keep_dropout = config.dropout or config.rollout_dropout
+        self.pretrained = self._frozen(config.path, f"{group}.path", keep_dropout)
         require_supported(self.pretrained, f"{group}.path={config.path}")
         self.texts.fit(self.pretrained)
         ends = self.tokenizer("a")["input_ids"][-1:]
@@ -80,6 +63,21 @@ class Team:
             f"response could follow a prompt; set add_eos_token to false in its "
             f"tokenizer_config.json",
         )
+
+    def _frozen(self, path: str, key: str, keep_dropout: bool) -> PreTrainedModel:
+        """A language model on the device, in the precisions of the settings."""
+        config, compute = self.config, DTYPES[self.config.compute_precision]
+        dtype, quantisation = DTYPES[config.precision], None
+        if config.quantisation == "nf4":
+            quantisation = nf4(config.double_quantisation, compute, dtype, self.group)
+        attention = attention_for(config.attention, self.device, compute)
+        lm = load_language_model(
+            path, key, keep_dropout, dtype, quantisation, self.device, config.remote_code, attention
+        ).requires_grad_(False)
+        if quantisation is None:
+            lm.to(self.device)
+            set_products(lm, compute)
+        return lm
 
     def render(self, context: Context) -> str:
         """A context as the model is shown it: in a chat model's template."""
@@ -143,18 +141,9 @@ class Team:
         path: of the exported model
         key: the setting that named it
         """
-        config, compute = self.config, DTYPES[self.config.compute_precision]
-        attention = attention_for(config.attention, self.device, compute)
-        dtype = DTYPES[config.precision]
-        lm = load_language_model(
-            path, key, False, dtype, None, self.device, config.remote_code, attention
-        )
-        lm.requires_grad_(False)
-        set_products(lm, compute)
-        model = ActorCriticModel(name, lm)
-        cast_weights(model, dtype)
+        lm = self._frozen(path, key, keep_dropout=False)
         store_as_products(lm)
-        return model.to(self.device)
+        return ActorCriticModel(name, lm)
 
     def drop_reference(self) -> None:
         """Free the weights of a frozen reference that nobody reads; its configuration stays.
