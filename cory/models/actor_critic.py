@@ -134,16 +134,11 @@ class ActorCriticModel(nn.Module):
             spoken = torch.stack([spoken, spread(kl, response_mask)])
         return spoken, self.spread_values(hidden, response_mask)
 
-    def values(self, hidden: Tensor) -> Tensor:
-        """Value of the state before each token: (N, H) -> (N,) float32."""
-        values: Tensor = self.head(hidden)
-        return values
-
     def spread_values(self, hidden: Tensor, response_mask: Tensor) -> Tensor | None:
         """Values (B, R) of the tokens of a mask, from their states (N, H); None without a head."""
         if self.value_head is None:
             return None
-        return spread(self.values(hidden), response_mask)
+        return spread(self.value_head(hidden), response_mask)
 
 
 def response_states(

@@ -116,7 +116,6 @@ class Engine:
         self.stage = hardware.zero_stage
         self.partitioned = self.stage == 3
         self._is_whole = False  # inside `whole`
-        self.keeps_gradients = self.stage == 0
         self.keeps_moments = not settings.new_each_training  # in checkpoints
         # of the weights, between two trainings
         self.kept_precision = torch.float32 if settings.trains_on() else DTYPES[precision]
@@ -129,7 +128,7 @@ class Engine:
             optimizer=new_optimiser([weights for _, weights in groups], settings),
             config=deepspeed_settings(hardware, plan, precision, settings.max_grad_norm),
         )
-        if self.keeps_gradients and precision == "fp32" and distributed.count() == 1:
+        if self.stage == 0 and precision == "fp32" and distributed.count() == 1:
             # the mean over one process: DeepSpeed would copy every gradient to and fro for it
             self._engine.enable_backward_allreduce = False
         self.skipped = False  # whether the last step was left out, for an overflow in fp16
@@ -167,7 +166,7 @@ class Engine:
         returns: norm of the minibatch's gradient before clipping; None before the last microbatch
         """
         due = self._engine.is_gradient_accumulation_boundary()
-        norm = self._gradient_norm() if due and self.keeps_gradients else None
+        norm = self._gradient_norm() if due else None
         self._engine.step()
         if not due:
             return None
@@ -193,7 +192,7 @@ class Engine:
 
     def _gradient_norm(self) -> float | None:
         """Norm of all gradients where DeepSpeed computes none: at stage 0 in float32."""
-        if self.precision != "fp32":
+        if self.stage > 0 or self.precision != "fp32":
             return None
         gradients = [p.grad for p in self.trainable.values() if p.grad is not None]
         # squares are added up in float32 along rows only: over a million of them it is off in the

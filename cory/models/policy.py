@@ -77,11 +77,6 @@ class Policy:
         return reference
 
     @property
-    def trains(self) -> bool:
-        """Whether it has an engine."""
-        return self._engine is not None
-
-    @property
     def model(self) -> ActorCriticModel:
         """Its model; where several share an engine, with its weights."""
         self._enter()

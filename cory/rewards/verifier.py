@@ -94,7 +94,7 @@ def correctness_probabilities(
     tensors = pad_turns([row[0] for row in rows], [row[1] for row in rows], pad)
     ids, attended, mask = (tensor.to(model.head.weight.device) for tensor in tensors)
     if model.likelihood_coef == 0:  # without the log-probabilities of the vocabulary
-        logits = model.values(response_states(model.lm, ids, attended, last_token(mask)))
+        logits = model.head(response_states(model.lm, ids, attended, last_token(mask)))
     else:
         # not as a module: ZeRO-3's hooks are collectives, and processes have unequal rows
         logprobs, values = model.forward(ids, attended, mask)
