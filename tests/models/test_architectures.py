@@ -45,27 +45,22 @@ GPT = {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_pos
 # kind -> its settings; those of a few models have other names
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "bloom": {"vocab_size": VOCABULARY, "hidden_size": 32, "n_layer": 2, "n_head": 4},
-    "doge": {**WINDOW, "keep_window_size": 8},
     "falcon": {"alibi": True, "new_decoder_architecture": False},
-    "gemma": {},
     "gemma3_text": MIXED,
     "gemma4_text": {**MIXED, "global_head_dim": 16, "vocab_size_per_layer_input": VOCABULARY,
                     "hidden_size_per_layer_input": 8, "num_kv_shared_layers": 0},
     "gpt2": GPT,
-    "gpt_bigcode": GPT,
     "gpt_neo": {"num_layers": 2, "num_heads": 4, "window_size": 8,
                 "attention_types": [[["global", "local"], 1]]},
     "gpt_neox": {},
     "gpt_oss": {**MIXED, "num_local_experts": 4, "num_experts_per_tok": 2},
     "llama": {},
     "mistral": WINDOW,
-    "olmo2": {},
     "opt": {"ffn_dim": 64, "word_embed_proj_dim": 16},
     "phi3": WINDOW,
     "qwen2": {**WINDOW, "use_sliding_window": True, "max_window_layers": 1},
     "qwen3": {},
     "qwen3_moe": {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
-    "smollm3": {},
 }  # fmt: skip
 QUICK = ("gemma3_text", "gpt2", "mistral")
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

@@ -12,13 +12,11 @@ import torch
 from transformers import LlamaConfig, Phi3Config, Phi3ForCausalLM
 
 from cory.config import Config, ConfigError
-from cory.functional.masking import pad_turns
 from cory.memory import Shape
 from cory.models.context import context_length, described_length, require_context_length
 from cory.models.policy import Policy
 from cory.models.team import Team
 from cory.runtime.build import build_parts
-from cory.seeding import uniforms
 from tests.support.composing import parsed
 from tests.support.llama import BOS, EOS, llama_tokenizer
 
@@ -59,41 +57,18 @@ def team_of(folder: Path, config: Phi3Config) -> Team:
     return Team(parsed(f"model.path={folder}").model, torch.device("cpu"))
 
 
-def sampled_and_fresh(team: Team, prompts: list[str], limit: int) -> list[tuple[Any, Any]]:
-    """Log-probabilities of each response: while it was sampled, and by one pass over all rows."""
-    (model,) = team.new_models(["agent_0"], torch.Generator())
-    config = parsed()
-    policy = Policy(team, model, None, config.hardware)
-    said = policy.respond(
-        prompts,
-        limit,
-        config.algorithm.sampling,
-        torch.stack([uniforms((1, row), limit) for row in range(len(prompts))]),
-    )
-    assert max(len(response.ids) for _, response in said) == limit
-    contexts, responses = [ids for ids, _ in said], [response.ids for _, response in said]
-    ids, mask, response = pad_turns(contexts, responses, EOS)
-    with torch.no_grad():
-        fresh, _ = model.eval()(ids, mask, response)
-    return [
-        (torch.tensor(one.sampler_logprobs), fresh[row][response[row]])
-        for row, (_, one) in enumerate(said)
-    ]
-
-
 @pytest.mark.parametrize(("short", "length"), [(SHORT, SWITCH), (LONG, WHOLE)])
-def test_a_response_is_scored_as_it_was_sampled_up_to_the_switch_and_refused_beyond(
+def test_a_response_may_reach_to_the_switch_and_is_refused_beyond(
     tmp_path: Path, short: list[float], length: int
 ) -> None:
     """With one set of frequencies the whole context is there."""
     team = team_of(tmp_path, phi3(short, LONG))
     assert team.context_length == length
-    prompt = "a" * 10
-    room = min(length - team.tokens(prompt), SWITCH)
-    for sampled, fresh in sampled_and_fresh(team, [prompt, "b"], room):
-        assert torch.allclose(sampled, fresh, atol=1e-4)
+    (model,) = team.new_models(["agent_0"], torch.Generator())
+    policy, room = Policy(team, model, None, parsed().hardware), length - team.tokens("a" * 10)
+    policy.respond(["a" * 10], room, None, None)
     with pytest.raises(ConfigError, match=f"context of {length} tokens"):
-        sampled_and_fresh(team, [prompt], length - team.tokens(prompt) + 1)
+        policy.respond(["a" * 10], room + 1, None, None)
 
 
 def test_the_command_reads_the_longest_text_from_the_file(tmp_path: Path) -> None:

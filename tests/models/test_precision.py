@@ -11,7 +11,6 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from cory import inference
-from cory.algorithms import parts
 from cory.config import Config, SamplingConfig
 from cory.models.actor_critic import response_states
 from cory.models.precision import (
@@ -25,7 +24,7 @@ from cory.models.sampling.generation import generate
 from cory.models.team import Team
 from cory.runtime import build as build_module
 from tests.models.test_attention import gpt2, llama
-from tests.support.building import LetterShare, build, steps
+from tests.support.building import LetterShare, build
 from tests.support.composing import parsed
 from tests.support.llama import save_llama
 
@@ -156,25 +155,14 @@ def test_stored_as_products_a_frozen_model_gives_the_same_bits(
         (["model.sharing=adapters", "hardware.zero_stage=3"], False),  # which needs one precision
     ],
 )
-def test_iterations_are_the_same_to_the_last_bit_with_what_is_frozen_in_bfloat16(
-    config_of: Callable[..., Config],
-    words: list[str],
-    stored: bool,
-    monkeypatch: pytest.MonkeyPatch,
+def test_what_never_trains_is_stored_in_the_precision_of_its_products(
+    config_of: Callable[..., Config], words: list[str], stored: bool
 ) -> None:
-    config = config_of(MIXED, "hardware.rollout_batch_size=3", *words)
-    trainer = build(config, reward=LetterShare())
-    for agent in trainer.agents.values():
+    for agent in build(config_of(MIXED, *words), reward=LetterShare()).agents.values():
         with agent.engine.whole():
             frozen = agent.team.pretrained if agent.model.base is None else agent.model.lm
             assert is_stored(frozen) == stored
-            if agent.model.base is None:
-                assert not is_stored(agent.model.lm)
-    kept = steps(trainer, 0, 1)
-    monkeypatch.setattr(parts, "store_as_products", lambda lm: None)
-    plain = steps(build(config, reward=LetterShare()), 0, 1)
-    assert kept == plain
-    assert kept[1]["objective/kl/agent_0"] > 0
+            assert agent.model.base is not None or not is_stored(agent.model.lm)
 
 
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
