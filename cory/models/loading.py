@@ -79,24 +79,22 @@ def load_language_model(
         for name in [n for n in vars(config) if n.endswith(("dropout", "pdrop"))]:
             setattr(config, name, 0.0)
     packed = path.startswith("package:")
-    model, info = _load(
+    model = _load_weights(
         AutoModelForCausalLM,
         path,
         key,
-        remote_code,
+        quantisation,
+        device,
+        remote_code=remote_code,
         config=config,
         key_mapping=None if config is whole else OF_LANGUAGE_MODEL,
         dtype=torch.float32 if packed else dtype,
-        output_loading_info=True,
         attn_implementation=attention,
-        **quantised(quantisation, device),
     )
-    _refuse_missing(info, path, key)
     if packed:
         model = _unpacked(model)
         cast_weights(model, dtype)
-    settle(model, quantisation)
-    return model.eval()
+    return model
 
 
 def _of_language_model(config: Any, path: str, key: str, remote_code: bool = False) -> Any:
@@ -117,29 +115,6 @@ def _of_language_model(config: Any, path: str, key: str, remote_code: bool = Fal
         f"{key}={path}: {config.model_type} is no causal language model, which agents must be",
     )
     return config
-
-
-def quantised(
-    quantisation: BitsAndBytesConfig | None, device: torch.device | None
-) -> dict[str, Any]:
-    """The loader's arguments for weights that are quantised while they are loaded."""
-    if quantisation is None:
-        return {}
-    return {"quantization_config": quantisation, "device_map": {"": device or "cpu"}}
-
-
-def settle(model: PreTrainedModel, quantisation: BitsAndBytesConfig | None) -> None:
-    """Free what quantising has left in memory; and switch off a repacking that loses gradients."""
-    if quantisation is not None:
-        for parameter in model.parameters():
-            if not hasattr(parameter, "quant_state"):
-                # a view of the file, which would stay in memory with all that was quantised
-                parameter.data = parameter.data.clone()
-    for module in model.modules():
-        # bitsandbytes, on processors with bfloat16: once a pass without gradient has repacked the
-        # weights in 4 bits, passes with gradient give none, without an error
-        if hasattr(module, "support_avx512bf16_for_cpu"):
-            module.support_avx512bf16_for_cpu = False
 
 
 def _unpacked(model: PreTrainedModel) -> PreTrainedModel:
@@ -191,18 +166,11 @@ def load_classifier(
         head = output_head(_empty(config, classifier=True))
         # by itself the library keeps the last layer of some classifiers, and quantises others'
         quantisation.llm_int8_skip_modules = None if head is None else [head[0]]
-    model, info = _load(
-        AutoModelForSequenceClassification,
-        path,
-        key,
-        dtype=dtype,
-        output_loading_info=True,
-        attn_implementation=attention,
-        **quantised(quantisation, device),
+    kind = AutoModelForSequenceClassification
+    model = _load_weights(
+        kind, path, key, quantisation, device, dtype=dtype, attn_implementation=attention
     )
-    _refuse_missing(info, path, key)
-    settle(model, quantisation)
-    return model.eval().requires_grad_(False)
+    return model.requires_grad_(False)
 
 
 def output_head(model: PreTrainedModel) -> tuple[str, nn.Linear] | None:
@@ -216,17 +184,9 @@ def output_head(model: PreTrainedModel) -> tuple[str, nn.Linear] | None:
 def load_encoder(path: str, key: str, dtype: torch.dtype) -> PreTrainedModel:
     """A model for hidden states of texts, frozen, in evaluation mode; of T5 the encoder."""
     whole = not _load(AutoConfig, path, key).is_encoder_decoder
-    model, info = _load(
-        AutoModel if whole else AutoModelForTextEncoding,
-        path,
-        key,
-        dtype=dtype,
-        output_loading_info=True,
-    )
+    kind = AutoModel if whole else AutoModelForTextEncoding
     # many checkpoints lack the pooling layer, which is not used here
-    info["missing_keys"] = [n for n in info["missing_keys"] if not n.startswith("pooler.")]
-    _refuse_missing(info, path, key)
-    return model.eval().requires_grad_(False)
+    return _load_weights(kind, path, key, unused="pooler.", dtype=dtype).requires_grad_(False)
 
 
 def longest_text(path: str, key: str) -> int | None:
@@ -283,12 +243,40 @@ def _described(architecture: dict[str, Any], key: str) -> Any:
         raise ConfigError(f"{key}: {reason}") from error
 
 
-def _refuse_missing(info: dict[str, Any], path: str, key: str) -> None:
-    """ConfigError where the checkpoint lacks a weight, which the library would draw at random."""
-    missing = sorted(info["missing_keys"])
+def _load_weights(
+    kind: Any,
+    path: str,
+    key: str,
+    quantisation: BitsAndBytesConfig | None = None,
+    device: torch.device | None = None,
+    unused: str = "no weight",
+    **options: Any,
+) -> PreTrainedModel:
+    """A model in evaluation mode; ConfigError where the checkpoint lacks one of its weights.
+
+    The library would draw that at random.
+
+    device: with quantisation, where the weights are quantised
+    unused: begins the names of those that it may lack
+    """
+    if quantisation is not None:
+        options |= {"quantization_config": quantisation, "device_map": {"": device or "cpu"}}
+    model, info = _load(kind, path, key, output_loading_info=True, **options)
+    missing = [name for name in sorted(info["missing_keys"]) if not name.startswith(unused)]
     require(
         not missing, f"{key}={path}: the checkpoint has no weights for {', '.join(missing[:3])}"
     )
+    for parameter in model.parameters() if quantisation is not None else ():
+        if not hasattr(parameter, "quant_state"):
+            # a view of the file, which would stay in memory with all that was quantised
+            parameter.data = parameter.data.clone()
+    for module in model.modules():
+        # bitsandbytes, on processors with bfloat16: once a pass without gradient has repacked the
+        # weights in 4 bits, passes with gradient give none, without an error
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
+    checked: PreTrainedModel = model.eval()
+    return checked
 
 
 def _file_of(path: str, key: str) -> dict[str, str]:

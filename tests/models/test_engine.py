@@ -195,9 +195,7 @@ def new_engine(config_of: ConfigOf, optimizer: str, stage: int, value_rate: str 
 
 
 @STAGES
-def test_8_bit_moments_take_a_byte_and_are_reset(
-    config_of: ConfigOf, stage: int
-) -> None:
+def test_8_bit_moments_take_a_byte_and_are_reset(config_of: ConfigOf, stage: int) -> None:
     whole, packed = (new_engine(config_of, name, stage) for name in ("adamw", "adamw_8bit"))
     with packed.whole():
         start = {name: p.detach().clone() for name, p in packed.trainable.items()}
