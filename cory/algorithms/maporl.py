@@ -11,8 +11,7 @@ from cory.evaluation.debates import DebateMetrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.functional.credit import DebateCredit, score_of
 from cory.functional.votes import VoteRule
-from cory.models.policy import Actor, Policy
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import Actor, Policy, PPOPolicy
 from cory.models.team import Team
 from cory.rewards import Reward, ScoredOnce
 from cory.rewards.guards import boxed, repeats

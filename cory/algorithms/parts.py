@@ -9,8 +9,7 @@ from pathlib import Path
 from cory.config import BatchPlan, Config
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.engine import Engine
-from cory.models.policy import Policy
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import Policy, PPOPolicy
 from cory.models.precision import store_as_products
 from cory.models.shared_engine import SharedEngine, StoredWeights
 from cory.models.team import Team

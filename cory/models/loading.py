@@ -24,7 +24,7 @@ from transformers import (
 
 from cory.config import ConfigError, require
 from cory.models.context import context_length
-from cory.models.places import packaged, resolve
+from cory.models.paths import packaged, resolve
 from cory.models.precision import cast_weights
 from cory.models.weight_files import UNREADABLE, first_line
 

@@ -11,7 +11,7 @@ from cory.functional.credit import score_of
 from cory.functional.logprobs import sampled_kl
 from cory.functional.masking import masked_mean
 from cory.functional.ngrams import copied_share, distinct_share
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 
 COPIED = 4  # tokens in a row that count as repeated
 QUANTILE = 0.99  # where not all is in float32 a few tokens are far off, and most not at all

@@ -11,7 +11,7 @@ from cory.config import PPOConfig
 from cory.episode import Batch
 from cory.functional.logprobs import MAX_LOG_RATIO, sampled_kl
 from cory.functional.losses import LossAverage, clipped_policy_loss, clipped_value_loss
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.trainers.estimators import Estimate
 
 Numbers = dict[str, Tensor]  # to be added up over the minibatch

@@ -13,7 +13,7 @@ from cory.episode import Turn
 from cory.memory import Shape, parts_of
 from cory.models.loading import load_language_model, nf4, skeleton
 from cory.models.lora import adapted_layers
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory.config import Config, ConfigError
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.models.team import Team
 from cory.runs.export import export_agents, start_from, trained_without_values
 from tests.support.building import LetterShare, build

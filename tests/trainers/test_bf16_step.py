@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cory.config import Config
 from cory.episode import Batch, Turn, turns_of
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.trainers.estimators import Estimate
 from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer

@@ -13,7 +13,7 @@ from cory.config import Config
 from cory.episode import Batch, turns_of
 from cory.functional.logprobs import full_kl
 from cory.models.actor_critic import response_states
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.trainers.estimators import Estimate
 from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer

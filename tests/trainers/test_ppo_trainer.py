@@ -12,7 +12,7 @@ from cory.config import Config
 from cory.episode import Episode, Prompt
 from cory.models.engine import Engine
 from cory.models.fingerprint import byte_sum
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.rollout.scheduler import Cast
 from cory.seeding import Streams
 from cory.trainers.ppo import PPOTrainer, TrainingDiverged

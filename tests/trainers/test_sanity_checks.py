@@ -14,7 +14,7 @@ from cory.config import Config
 from cory.models import fingerprint
 from cory.models.engine import Engine
 from cory.models.fingerprint import byte_sum
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.trainers import sanity_checks
 from cory.trainers.sanity_checks import (
     FirstUpdateError,

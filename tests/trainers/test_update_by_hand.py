@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cory.config import Config
 from cory.episode import Batch, turns_of
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.models.team import Team
 from cory.trainers.estimators import Estimate
 from cory.trainers.minibatch import Stage
