@@ -11,7 +11,7 @@ from cory.models.actor_critic import ActorCriticModel
 from cory.models.engine import Engine
 from cory.models.policy import Policy, PPOPolicy
 from cory.models.precision import store_as_products
-from cory.models.shared_engine import SharedEngine, StoredWeights
+from cory.models.shared_engine import StoredWeights
 from cory.models.team import Team
 from cory.rewards import Reward
 from cory.runs.export import agent_folders, load_agent, start_from
@@ -73,11 +73,10 @@ class Parts:
         """Policies with full copies whose weights take turns in one engine."""
         models = self._models(names, team)
         ((first, engine),) = self._engines(islice(models, 1), team)
-        shared = SharedEngine(engine)
-        stored = [StoredWeights(first.name, shared)]
+        stored = [StoredWeights(first.name, engine)]
         for model in models:
             engine.set_weights(model.trainable())
-            stored.append(StoredWeights(model.name, shared))
+            stored.append(StoredWeights(model.name, engine))
         hardware = self.config.hardware
         return {own.name: Policy(team, first, engine, hardware, own) for own in stored}
 

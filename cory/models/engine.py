@@ -133,6 +133,7 @@ class Engine:
             self._engine.enable_backward_allreduce = False
         self.skipped = False  # whether the last step was left out, for an overflow in fp16
         self.changed = False  # whether weights or optimiser may have, since it was last set
+        self.occupant: Any = None  # the `StoredWeights` that it holds, if several policies use it
         self._first_scale = dict(self._scale())
         # at stage 0 in half precision DeepSpeed steps once with zero gradients, which Adam counts
         self.reset_optimizer()

@@ -13,14 +13,6 @@ import torch
 from cory.models.engine import Engine
 
 
-class SharedEngine:
-    """An engine, and the policy whose weights it holds."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.occupant: StoredWeights | None = None
-
-
 class StoredWeights:
     """One policy's weights in main memory, from where they are put into the shared engine.
 
@@ -28,11 +20,10 @@ class StoredWeights:
     starts from the pretrained weights, else in float32: the bits that rounding drops count then.
     """
 
-    def __init__(self, name: str, shared: SharedEngine) -> None:
+    def __init__(self, name: str, engine: Engine) -> None:
         """Takes over the weights that the engine holds now."""
         self.name = name
-        self.shared = shared
-        engine = shared.engine
+        self.engine = engine
         self._parts = [
             torch.empty(part.shape, dtype=engine.kept_precision)
             for part in engine.stepped_weights()
@@ -42,11 +33,12 @@ class StoredWeights:
     @property
     def present(self) -> bool:
         """Whether the engine holds these weights now."""
-        return self.shared.occupant is self
+        return self.engine.occupant is self
 
     def enter(self) -> None:
         """Put these weights into the engine, and its present ones back; every process does it."""
-        earlier, engine = self.shared.occupant, self.shared.engine
+        engine = self.engine
+        earlier = engine.occupant
         if earlier is self:
             return
         if earlier is not None and engine.changed:
@@ -54,20 +46,20 @@ class StoredWeights:
         engine.set_stepped_weights(self._parts)
         engine.model.name = self.name
         engine.changed = False
-        self.shared.occupant = self
+        engine.occupant = self
 
     def _copy_out(self) -> None:
-        for stored, part in zip(self._parts, self.shared.engine.stepped_weights(), strict=True):
+        for stored, part in zip(self._parts, self.engine.stepped_weights(), strict=True):
             stored.copy_(part.detach())
 
     def save(self, folder: Path) -> None:
         """As `Engine.save`."""
         if self.present:
             self._copy_out()
-        self.shared.engine.write(folder, self.name, {"weights": self._parts})
+        self.engine.write(folder, self.name, {"weights": self._parts})
 
     def load(self, folder: Path) -> None:
         """As `Engine.load`."""
         if self.present:
-            self.shared.occupant = None
-        self._parts = self.shared.engine.read(folder, self.name)["weights"]
+            self.engine.occupant = None
+        self._parts = self.engine.read(folder, self.name)["weights"]
