@@ -123,7 +123,7 @@ def test_right_answers_as_labels(maft: Settings, monkeypatch: pytest.MonkeyPatch
         task = trainer.carried["task"]
         sample = task.task.sample
         monkeypatch.setattr(
-            task.task, "sample", lambda n, own=sample: [replace(p, answer="e") for p in own(n)]
+            task.task, "sample", lambda n, own=sample: [replace(p, answer="t") for p in own(n)]
         )
         found[labels] = trainer.collect(0)
     for key, value in found["vote"].metrics.items():
@@ -132,7 +132,7 @@ def test_right_answers_as_labels(maft: Settings, monkeypatch: pytest.MonkeyPatch
     learnt = {}
     for agent, name in enumerate(NAMES[:3]):
         turns = [debate["turns"][agent] for debate in debates_of(found["answer"])]
-        right = [turn["response_ids"] for turn in turns if task.read(turn["response"]) == "e"]
+        right = [turn["response_ids"] for turn in turns if task.read(turn["response"]) == "t"]
         learnt[name] = [example.response_ids for example in found["answer"].examples[name]]
         assert learnt[name] == right
     voted_for = {name: len(found["vote"].examples[name]) for name in learnt}

@@ -172,7 +172,7 @@ def test_a_verifier_learns_from_whole_chats(own: Settings, monkeypatch: pytest.M
 
     monkeypatch.setattr(Policy, "turns", noted)
     # answers of both labels, so that examples are made
-    monkeypatch.setattr(PromptsTask, "is_right", lambda self, response, answer: "a" in response)
+    monkeypatch.setattr(PromptsTask, "is_right", lambda self, response, answer: "i" in response)
     collected = trainer.collect(0)
     # three answers to each of eight prompts, and those that are requested
     assert len(asked) > 24

@@ -93,7 +93,7 @@ def test_advantages_and_returns_from_credits_kl_and_values(
 ) -> None:
     """Credits are scaled by this agent's credits so far, and advantages whitened last."""
     updates = run[1][agent]
-    clipped = 0
+    clipped, whitening, shared = 0, [], []
     for number, one in enumerate(updates):
         mask = one.batch.response_mask
         assert one.batch.values is not None and one.estimate.returns is not None
@@ -111,12 +111,12 @@ def test_advantages_and_returns_from_credits_kl_and_values(
         assert_close(one.estimate.returns[mask].double(), [x for row in returns for x in row], 1e-4)
         assert_close(one.estimate.advantages[mask].double(), whitened.tolist(), 1e-3)
         assert not one.estimate.advantages[~mask].any()
-        # what would hide an error is not the case
-        assert flat.std(ddof=1) < 0.8 or flat.std(ddof=1) > 1.25 or abs(flat.mean()) > 0.1
-        assert np.std(np.array(one.credits) - np.array(one.scores)) > 1e-3
+        whitening.append(abs(flat.std(ddof=1) - 1) + abs(flat.mean()))
+        shared.append(np.std(np.array(one.credits) - np.array(one.scores)))
         clipped += int((one.batch.credits.abs() == 1.3).sum())
         assert len(set(mask.sum(1).tolist())) > 2
-    assert clipped > 0
+    # what would hide an error is not the case
+    assert clipped > 0 and max(whitening) > 0.2 and max(shared) > 1e-3
 
 
 @pytest.mark.parametrize("agent", AGENTS)
