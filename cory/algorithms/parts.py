@@ -8,11 +8,11 @@ from pathlib import Path
 
 from cory.config import BatchPlan, Config
 from cory.models.actor_critic import ActorCriticModel
+from cory.models.bundle import ModelBundle
 from cory.models.engine import Engine
 from cory.models.policy import Policy, PPOPolicy
 from cory.models.precision import store_as_products
 from cory.models.shared_engine import StoredWeights
-from cory.models.team import Team
 from cory.rewards import Reward
 from cory.runs.export import agent_folders, load_agent, start_from
 from cory.runs.stop import StopRequest
@@ -27,8 +27,8 @@ class Parts:
 
     config: Config
     plan: BatchPlan
-    team: Team
-    partner: Team | None  # of the second model, if any
+    bundle: ModelBundle
+    partner: ModelBundle | None  # of the second model, if any
     task: Task
     reward: Reward
     streams: Streams
@@ -41,44 +41,46 @@ class Parts:
         return {"task": self.task, "streams": self.streams}
 
     def new_ppo_policies(
-        self, names: Sequence[str], team: Team | None = None
+        self, names: Sequence[str], bundle: ModelBundle | None = None
     ) -> dict[str, PPOPolicy]:
         """Policies trained by PPO, starting from the pretrained model or `init_from`.
 
-        team: of their models; None: the first one
+        bundle: of their models; None: the first one
         """
-        team, config = team or self.team, self.config
+        bundle, config = bundle or self.bundle, self.config
         start = config.init_from is None
         policies = {
-            model.name: PPOPolicy(team, model, engine, config.algorithm, config.hardware, start)
-            for model, engine in self._engines(self._models(names, team), team)
+            model.name: PPOPolicy(bundle, model, engine, config.algorithm, config.hardware, start)
+            for model, engine in self._engines(self._models(names, bundle), bundle)
         }
-        self._store(team)
+        self._store(bundle)
         return policies
 
-    def new_policies(self, names: Sequence[str], team: Team | None = None) -> dict[str, Policy]:
+    def new_policies(
+        self, names: Sequence[str], bundle: ModelBundle | None = None
+    ) -> dict[str, Policy]:
         """Policies trained otherwise; all else as `new_ppo_policies`."""
-        team, hardware = team or self.team, self.config.hardware
-        if self.config.algorithm.one_engine(team.config.sharing):
-            policies = self._sharing_an_engine(names, team)
+        bundle, hardware = bundle or self.bundle, self.config.hardware
+        if self.config.algorithm.one_engine(bundle.config.sharing):
+            policies = self._sharing_an_engine(names, bundle)
         else:
             policies = {
-                model.name: Policy(team, model, engine, hardware)
-                for model, engine in self._engines(self._models(names, team), team)
+                model.name: Policy(bundle, model, engine, hardware)
+                for model, engine in self._engines(self._models(names, bundle), bundle)
             }
-        self._store(team)
+        self._store(bundle)
         return policies
 
-    def _sharing_an_engine(self, names: Sequence[str], team: Team) -> dict[str, Policy]:
+    def _sharing_an_engine(self, names: Sequence[str], bundle: ModelBundle) -> dict[str, Policy]:
         """Policies with full copies whose weights take turns in one engine."""
-        models = self._models(names, team)
-        ((first, engine),) = self._engines(islice(models, 1), team)
+        models = self._models(names, bundle)
+        ((first, engine),) = self._engines(islice(models, 1), bundle)
         stored = [StoredWeights(first.name, engine)]
         for model in models:
             engine.set_weights(model.trainable())
             stored.append(StoredWeights(model.name, engine))
         hardware = self.config.hardware
-        return {own.name: Policy(team, first, engine, hardware, own) for own in stored}
+        return {own.name: Policy(bundle, first, engine, hardware, own) for own in stored}
 
     def new_players(
         self, name: str, others: Mapping[str, Path]
@@ -90,70 +92,72 @@ class Parts:
 
         others: name -> directory of a finished run with one agent
         """
-        team, hardware = self.team, self.config.hardware
-        if team.config.sharing == "copies":
+        bundle, hardware = self.bundle, self.config.hardware
+        if bundle.config.sharing == "copies":
             learner = self.new_policies([name])[name]
             if not self.config.algorithm.reads_reference():
-                team.drop_reference()
+                bundle.drop_reference()
             return learner, {other: self._loader(other, others[other]) for other in others}
         models: list[ActorCriticModel] = []
         # first of all: under ZeRO-3 the learner's engine splits the base with all of its adapters
         head = self.config.algorithm.has_value_head()
-        for model in team.new_models([name, *others], self.streams.init, head):
+        for model in bundle.new_models([name, *others], self.streams.init, head):
             if models:
                 setting = f"algorithm.opponents.{model.name}"
-                start_from(others[model.name], [model], team.config, "model", setting)
+                start_from(others[model.name], [model], bundle.config, "model", setting)
             models.append(model)
-        learners = self._initialised(models[:1], [name], team)
-        ((model, engine),) = self._engines(learners, team)
-        learner = Policy(team, model, engine, hardware)
+        learners = self._initialised(models[:1], [name], bundle)
+        ((model, engine),) = self._engines(learners, bundle)
+        learner = Policy(bundle, model, engine, hardware)
         # an adapter lies on the base that the learner's engine keeps
-        frozen = {model.name: Policy(team, model, learner.engine, hardware) for model in models[1:]}
-        self._store(team)
+        frozen = {
+            model.name: Policy(bundle, model, learner.engine, hardware) for model in models[1:]
+        }
+        self._store(bundle)
         return learner, {name: partial(frozen.__getitem__, name) for name in frozen}
 
     def _loader(self, name: str, run_dir: Path) -> Callable[[], Policy]:
         """Loads the agent of another run; refused at once where the run does not fit."""
-        team, setting = self.team, f"algorithm.opponents.{name}"
-        folder = agent_folders(run_dir, [name], team.config, "model", setting)[name]
+        bundle, setting = self.bundle, f"algorithm.opponents.{name}"
+        folder = agent_folders(run_dir, [name], bundle.config, "model", setting)[name]
 
         def load() -> Policy:
-            model = team.loaded(name, str(folder), setting)
-            return Policy(team, model, None, self.config.hardware)
+            model = bundle.loaded(name, str(folder), setting)
+            return Policy(bundle, model, None, self.config.hardware)
 
         return load
 
-    def _store(self, team: Team) -> None:
+    def _store(self, bundle: ModelBundle) -> None:
         """Keep what never trains in the precision of its products, once all copies are made."""
         # a copy that trains keeps them exact; a shared base never trains, but ZeRO-3 splits it
-        if team.config.sharing == "copies" or self.config.hardware.zero_stage < 3:
-            store_as_products(team.pretrained)
+        if bundle.config.sharing == "copies" or self.config.hardware.zero_stage < 3:
+            store_as_products(bundle.pretrained)
 
-    def _models(self, names: Sequence[str], team: Team) -> Iterator[ActorCriticModel]:
+    def _models(self, names: Sequence[str], bundle: ModelBundle) -> Iterator[ActorCriticModel]:
         head = self.config.algorithm.has_value_head()
-        new = team.new_models(list(names), self.streams.init, head)
-        return self._initialised(new, names, team)
+        new = bundle.new_models(list(names), self.streams.init, head)
+        return self._initialised(new, names, bundle)
 
     def _initialised(
-        self, models: Iterable[ActorCriticModel], names: Sequence[str], team: Team
+        self, models: Iterable[ActorCriticModel], names: Sequence[str], bundle: ModelBundle
     ) -> Iterator[ActorCriticModel]:
         """The models with the weights that the run starts from: pretrained, or of `init_from`."""
         run_dir, folders = self.config.init_from, dict[str, Path]()
         if run_dir is not None:
-            folders = agent_folders(Path(run_dir), names, team.config, team.group, "init_from")
+            folders = agent_folders(Path(run_dir), names, bundle.config, bundle.group, "init_from")
         for model in models:
             if model.name in folders:
-                load_agent(model, folders[model.name], team.config, "init_from")
+                load_agent(model, folders[model.name], bundle.config, "init_from")
             yield model
 
     def _engines(
-        self, models: Iterable[ActorCriticModel], team: Team
+        self, models: Iterable[ActorCriticModel], bundle: ModelBundle
     ) -> Iterator[tuple[ActorCriticModel, Engine]]:
         """Each model with its engine: of copies one is whole at a time.
 
         Under ZeRO-3 the first engine of those that share a base splits it with all of its adapters.
         """
-        config, shared = self.config, team.config.sharing == "adapters"
+        config, shared = self.config, bundle.config.sharing == "adapters"
         siblings: list[Engine] = []
         for model in list(models) if shared else models:
             if config.hardware.gradient_checkpointing:

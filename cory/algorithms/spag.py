@@ -101,8 +101,8 @@ class GameTraining:
         self.run_dir = Path(parts.config.run_dir)
         others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
         self.policy, frozen = parts.new_players(AGENT, others)
-        self.task.require_room(parts.team.tokens)
-        self.texts = parts.team.texts
+        self.task.require_room(parts.bundle.tokens)
+        self.texts = parts.bundle.texts
         self.texts.require_learnable()
         self.opponents = Opponents(config, self.task, self.fits, self.policy, frozen, self.run_dir)
 
@@ -120,7 +120,7 @@ class GameTraining:
     ) -> OfflineTrainer:
         """The trainer of a stage; `TrainingSelection` describes the last four."""
         config, parts = self.config, self.parts
-        config.check_instructions(f"model={parts.config.model.name}", parts.team.context_length)
+        config.check_instructions(f"model={parts.config.model.name}", parts.bundle.context_length)
         selection = TrainingSelection(
             config,
             self.task,
@@ -177,7 +177,7 @@ class GameCollector:
     def __init__(self, training: GameTraining, selection: TrainingSelection) -> None:
         self.training = training
         self.selection = selection
-        self.own_tokens = vocabulary_digest(training.parts.team.tokenizer)
+        self.own_tokens = vocabulary_digest(training.parts.bundle.tokenizer)
 
     def __call__(self, epoch: int, again: bool) -> StoredGames:
         """The set of an epoch.
@@ -206,7 +206,7 @@ class GameCollector:
         config, task = self.training.config, self.training.task
         path = Path(config.games).expanduser()
         every, same_tokens = read_set(
-            path, task.game, "algorithm.games", self.training.parts.team.tokenizer
+            path, task.game, "algorithm.games", self.training.parts.bundle.tokenizer
         )
         words = set(task.train_words)
         games = [played for played in every if played.word in words]
@@ -230,7 +230,7 @@ class GameCollector:
         games = GameSet(path, training.task.game, self.own_tokens, weights)
         wanted = training.config.games_per_epoch
         if again:
-            require_ids(games.found.values(), len(training.parts.team.tokenizer))
+            require_ids(games.found.values(), len(training.parts.bundle.tokenizer))
             require(
                 sorted(games.found) == list(range(wanted)),
                 f"{path} holds {len(games.found)} of the {wanted} games that this run had begun to "

@@ -19,12 +19,12 @@ from cory.functional.logprobs import sampled_kl
 from cory.functional.masking import pad_turns
 from cory.functional.scores import RunningMoments, adapted_kl_coef, scaled_credits
 from cory.models.actor_critic import ActorCriticModel
+from cory.models.bundle import ModelBundle
 from cory.models.engine import Engine
 from cory.models.precision import kept_casts
 from cory.models.sampling.generation import Response, generate
 from cory.models.sampling.supported import require_supported
 from cory.models.shared_engine import StoredWeights
-from cory.models.team import Team
 from cory.seeding import Key, uniforms
 
 
@@ -48,11 +48,11 @@ def lengths_of(rows: Sequence[TokenRow | None]) -> list[int]:
 
 
 class Policy:
-    """One policy of a team, with its model and engine."""
+    """One policy: a model of a bundle, with its engine."""
 
     def __init__(
         self,
-        team: Team,
+        bundle: ModelBundle,
         model: ActorCriticModel,
         engine: Engine | None,
         hardware: HardwareConfig,
@@ -63,18 +63,18 @@ class Policy:
         self.frozen = False  # responds with the reference instead of its own weights
         # True during a roll-out with `model.rollout_dropout`, as in CORY's released code
         self.samples_with_dropout = False
-        self.team = team
+        self.bundle = bundle
         self._model = model
         self._engine = engine
         self._stored = stored
         self.hardware = hardware
         if hardware.cuda_graphs:
             with self.whole():
-                key = f"{team.group}.path={team.config.path}"
+                key = f"{bundle.group}.path={bundle.config.path}"
                 require_supported(model.lm.eval(), key, recorded=True)
 
     def reference(self, name: str) -> Policy:
-        """The frozen reference of its team, which responds under this name."""
+        """The frozen reference of its bundle, which responds under this name."""
         reference = copy.copy(self)
         reference.name, reference.frozen = name, True
         return reference
@@ -124,18 +124,18 @@ class Policy:
         limit: the most tokens of a response
         sampling: None decodes greedily
         """
-        texts = [self.team.render(one.context) for one in asked]
+        texts = [self.bundle.render(one.context) for one in asked]
         numbers = [one.uniforms for one in asked if one.uniforms is not None]
         uniforms = torch.stack(numbers) if sampling is not None and numbers else None
         said = self.respond(texts, limit, sampling, uniforms)
-        plain = not self.team.config.special_tokens_in_text
+        plain = not self.bundle.config.special_tokens_in_text
         return [
             Turn(
                 agent=self.name,
                 role=one.role,
                 round=one.round,
                 context=text,
-                response=self.team.texts.response(ids, response.ids, plain),
+                response=self.bundle.texts.response(ids, response.ids, plain),
                 context_ids=ids,
                 response_ids=response.ids,
                 sampler_logprobs=response.sampler_logprobs,
@@ -159,9 +159,9 @@ class Policy:
         """
         if not contexts:
             return []
-        tokenizer = self.team.tokenizer
-        rows = self.team.texts.ids(contexts)
-        longest, room = max(map(len, rows)), self.team.context_length
+        tokenizer = self.bundle.tokenizer
+        rows = self.bundle.texts.ids(contexts)
+        longest, room = max(map(len, rows)), self.bundle.context_length
         require(min(map(len, rows)) > 0, "a prompt has no tokens: the model needs at least one")
         require(
             longest + limit <= room,
@@ -171,7 +171,7 @@ class Policy:
         self.model.train(self.samples_with_dropout and not self.frozen)
         with self.whole():
             self.model.activate()
-            reference = self.team.reference(self.model)
+            reference = self.bundle.reference(self.model)
             acting = reference if self.frozen else nullcontext(self.model.lm)
             with acting as lm, kept_casts(lm):
 
@@ -184,7 +184,7 @@ class Policy:
                         sampling,
                         None if uniforms is None else uniforms[list(batch)],
                         tokenizer.pad_token_id,
-                        self.team.stops,
+                        self.bundle.stops,
                         self.hardware.cuda_graphs,
                     )
                     return responses[::-1]
@@ -200,14 +200,14 @@ class Policy:
 
         rows: None stands for a row without tokens
         """
-        pad = self.team.tokenizer.pad_token_id
+        pad = self.bundle.tokenizer.pad_token_id
         tensors = pad_turns(
             # attention needs a token to look at, in absent rows, too
             [[pad] if row is None else row.context_ids for row in rows],
             [[] if row is None else row.response_ids for row in rows],
             pad,
         )
-        ids, attention_mask, response_mask = (tensor.to(self.team.device) for tensor in tensors)
+        ids, attention_mask, response_mask = (tensor.to(self.bundle.device) for tensor in tensors)
         return ids, attention_mask, response_mask
 
     def start_update(self, dropout: bool = False) -> None:
@@ -217,7 +217,7 @@ class Policy:
         """
         self.model.eval()
         if dropout:
-            self.model.lm.train(self.team.config.dropout)
+            self.model.lm.train(self.bundle.config.dropout)
             for name, module in self.model.named_modules():
                 if ".lora_dropout" in name or module is self.model.value_head:
                     module.train()
@@ -231,7 +231,7 @@ class PPOPolicy(Policy):
 
     def __init__(
         self,
-        team: Team,
+        bundle: ModelBundle,
         model: ActorCriticModel,
         engine: Engine,
         config: PPOConfig,
@@ -239,7 +239,7 @@ class PPOPolicy(Policy):
         from_reference: bool,
     ) -> None:
         """from_reference: the policy starts as the reference."""
-        super().__init__(team, model, engine, hardware)
+        super().__init__(bundle, model, engine, hardware)
         self.config = config
         model.temperature = config.policy_temperature
         self.from_reference = from_reference
@@ -255,7 +255,7 @@ class PPOPolicy(Policy):
     @contextmanager
     def rolling_out(self) -> Iterator[None]:
         """Sample as in a roll-out: with dropout where `model.rollout_dropout` asks for it."""
-        self.samples_with_dropout = self.updated and self.team.config.rollout_dropout
+        self.samples_with_dropout = self.updated and self.bundle.config.rollout_dropout
         try:
             yield
         finally:
@@ -279,7 +279,7 @@ class PPOPolicy(Policy):
 
         def statistics(batch: Sequence[int]) -> Tensor:  # (b, 5, R); (b, 4, R) without values
             rows = torch.tensor(batch)
-            tokens, values = self.team.statistics(
+            tokens, values = self.bundle.statistics(
                 self.model, input_ids[rows], attention_mask[rows], response_mask[rows]
             )
             columns = [*tokens] if values is None else [*tokens, values]
@@ -292,7 +292,7 @@ class PPOPolicy(Policy):
                 statistics,
                 lambda number: turns[number].tokens,
             )
-        columns = torch.stack(rows, dim=1).to(self.team.device)
+        columns = torch.stack(rows, dim=1).to(self.bundle.device)
         logprobs, entropy, ref_logprobs, full, *values = columns
         estimator = self.config.kl_estimator
         kl = full if estimator == "full" else sampled_kl(logprobs, ref_logprobs, estimator)
@@ -300,7 +300,7 @@ class PPOPolicy(Policy):
             input_ids=input_ids,
             attention_mask=attention_mask,
             response_mask=response_mask,
-            credits=torch.tensor(credits, dtype=torch.float32, device=self.team.device),
+            credits=torch.tensor(credits, dtype=torch.float32, device=self.bundle.device),
             logprobs=logprobs,
             ref_logprobs=ref_logprobs,
             kl=kl,

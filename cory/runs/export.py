@@ -53,9 +53,9 @@ def export_agents(
             shutil.copy(Path(config.run_dir) / SETTINGS, place)
 
     def write(agent: Policy) -> None:
-        own = agent.team.config
+        own = agent.bundle.config
         card = model_card(agent.model, own, config, commit, done)
-        export(agent.model, agent.team.tokenizer, part / agent.name, own.path, card)
+        export(agent.model, agent.bundle.tokenizer, part / agent.name, own.path, card)
 
     def publish() -> None:
         """Put the agents in their place, all at once, when they are on the disk."""
@@ -141,7 +141,7 @@ def model_card(
 ) -> str:
     """The README.md of an exported agent: what it is and how to load it.
 
-    own: settings of the agent's base model, which may be the team's second one
+    own: settings of the agent's base model, which may be the partner's
     done: iterations so far, where the run is not over
     """
     algorithm = config.algorithm

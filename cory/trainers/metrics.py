@@ -25,7 +25,7 @@ def agent_metrics(agent: PPOPolicy, turns: list[Turn], batch: Batch) -> Metrics:
     scores = [score_of(turn) for turn in turns]
     score = sum(scores) / count
     kl = batch.kl.sum().item() / count
-    stops = agent.team.stops
+    stops = agent.bundle.stops
     sampled = [logprob for turn in turns for logprob in turn.sampler_logprobs]
     gap = torch.tensor(sampled, device=batch.logprobs.device) - batch.logprobs[mask]
     values = {

@@ -86,7 +86,7 @@ class Objective:
         if self.config.kl_in != "loss" or self.config.kl_loss != "full":
             logprobs, values = self.agent.engine(*inputs)
             return logprobs, values, None
-        reference = self.agent.team.reference_outputs(self.agent.model, *inputs)
+        reference = self.agent.bundle.reference_outputs(self.agent.model, *inputs)
         spoken, values = self.agent.engine(*inputs, *reference)
         return spoken[0], values, spoken[1]
 

@@ -27,10 +27,10 @@ from transformers import (
 
 from cory.config import Config, ConfigError
 from cory.functional.masking import pad_turns
+from cory.models.bundle import ModelBundle
 from cory.models.loading import load_language_model, skeleton
 from cory.models.policy import Policy
 from cory.models.sampling.generation import generate
-from cory.models.team import Team
 from tests.models.sampling.test_generation import PLAIN
 
 VOCABULARY, LIMIT, EOS = 64, 12, 2
@@ -120,8 +120,8 @@ def test_samplers_and_trainers_passes_are_those_of_plain_ones(
 ) -> None:
     model = random_model(kind, ARCHITECTURES[kind])
     config = config_of().model.replace(path=save(model, tmp_path))
-    team = Team(config, torch.device("cpu"))
-    (agent,) = team.new_models(["agent_0"], torch.Generator(), value_head=False)
+    bundle = ModelBundle(config, torch.device("cpu"))
+    (agent,) = bundle.new_models(["agent_0"], torch.Generator(), value_head=False)
     for rows in (contexts(18, 2, 11, 1, 5), contexts(0, 3, 25, 1, 12)):
         uniforms = torch.rand(4, LIMIT, dtype=torch.float64, generator=torch.manual_seed(1))
         for graphs in (False, kind != "gpt_neo"):  # see below
@@ -144,7 +144,7 @@ def test_what_no_pass_is_right_for_is_refused_in_a_line(
     settings, reason = REFUSED[kind]
     path = save(random_model(kind, settings), tmp_path)
     with pytest.raises(ConfigError, match=rf"^model\.path={path}: [^\n]*{reason}[^\n]*$"):
-        Team(config_of().model.replace(path=path), torch.device("cpu"))
+        ModelBundle(config_of().model.replace(path=path), torch.device("cpu"))
 
 
 def test_a_model_whose_masks_count_the_unwritten_cache_is_not_recorded(
@@ -152,11 +152,11 @@ def test_a_model_whose_masks_count_the_unwritten_cache_is_not_recorded(
 ) -> None:
     path = save(random_model("gpt_neo", ARCHITECTURES["gpt_neo"]), tmp_path)
     config = config_of("hardware.cuda_graphs=true", f"model.path={path}")
-    team = Team(config.model, torch.device("cpu"))
-    (agent,) = team.new_models(["agent_0"], torch.Generator(), value_head=False)
+    bundle = ModelBundle(config.model, torch.device("cpu"))
+    (agent,) = bundle.new_models(["agent_0"], torch.Generator(), value_head=False)
     with pytest.raises(ConfigError, match=r"in the passes of hardware\.cuda_graphs=true"):
-        Policy(team, agent, None, config.hardware)
-    Policy(team, agent, None, config.hardware.replace(cuda_graphs=False))
+        Policy(bundle, agent, None, config.hardware)
+    Policy(bundle, agent, None, config.hardware.replace(cuda_graphs=False))
 
 
 @pytest.mark.slow

@@ -13,9 +13,9 @@ from transformers import Phi3Config, Phi3ForCausalLM
 
 from cory.config import Config, ConfigError
 from cory.memory import Shape
+from cory.models.bundle import ModelBundle
 from cory.models.context import context_length, described_length, require_context_length
 from cory.models.policy import Policy
-from cory.models.team import Team
 from cory.runtime.build import build_parts
 from tests.support.composing import parsed
 from tests.support.llama import BOS, EOS, llama_tokenizer
@@ -50,11 +50,11 @@ def phi3(short: list[float], long: list[float]) -> Phi3Config:
     )
 
 
-def team_of(folder: Path, config: Phi3Config) -> Team:
+def bundle_of(folder: Path, config: Phi3Config) -> ModelBundle:
     torch.manual_seed(0)
     Phi3ForCausalLM(config).save_pretrained(folder)
     llama_tokenizer().save_pretrained(folder)
-    return Team(parsed(f"model.path={folder}").model, torch.device("cpu"))
+    return ModelBundle(parsed(f"model.path={folder}").model, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(("short", "length"), [(SHORT, SWITCH), (LONG, WHOLE)])
@@ -62,10 +62,10 @@ def test_a_response_may_reach_to_the_switch_and_is_refused_beyond(
     tmp_path: Path, short: list[float], length: int
 ) -> None:
     """With one set of frequencies the whole context is there."""
-    team = team_of(tmp_path, phi3(short, LONG))
-    assert team.context_length == length
-    (model,) = team.new_models(["agent_0"], torch.Generator())
-    policy, room = Policy(team, model, None, parsed().hardware), length - team.tokens("a" * 10)
+    bundle = bundle_of(tmp_path, phi3(short, LONG))
+    assert bundle.context_length == length
+    (model,) = bundle.new_models(["agent_0"], torch.Generator())
+    policy, room = Policy(bundle, model, None, parsed().hardware), length - bundle.tokens("a" * 10)
     policy.respond(["a" * 10], room, None, None)
     with pytest.raises(ConfigError, match=f"context of {length} tokens"):
         policy.respond(["a" * 10], room + 1, None, None)
@@ -95,7 +95,7 @@ def test_only_sets_of_frequencies_that_change_end_a_context() -> None:
 @pytest.mark.slow
 def test_a_token_that_begins_every_text_is_counted(tmp_path: Path) -> None:
     """Prompts are counted without BOS; a longest one would be refused in mid-run."""
-    team_of(tmp_path, phi3(SHORT, LONG))
+    bundle_of(tmp_path, phi3(SHORT, LONG))
 
     def config(longest: int, *words: str) -> Config:
         return parsed(

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from cory.config import BatchPlan, Config, HardwareConfig, batch_plan
 from cory.models.actor_critic import ActorCriticModel
+from cory.models.bundle import ModelBundle
 from cory.models.engine import Engine, deepspeed_settings
 from cory.models.optimiser import CODES
 from cory.models.precision import DTYPES, cast_weights
-from cory.models.team import Team
 from tests.support.close import assert_close
 from tests.support.composing import parsed
 
@@ -62,8 +62,8 @@ def inputs() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def model_of(config: Config) -> ActorCriticModel:
-    team = Team(config.model, torch.device("cpu"))
-    return next(team.new_models(["agent_0"], torch.Generator().manual_seed(0)))
+    bundle = ModelBundle(config.model, torch.device("cpu"))
+    return next(bundle.new_models(["agent_0"], torch.Generator().manual_seed(0)))
 
 
 def engine_of(config: Config, model: ActorCriticModel, siblings: list[Engine]) -> Engine:

@@ -145,7 +145,7 @@ def test_agents_of_a_packaged_model_leave_as_the_card_says(
     trainer.step(0)
     agent, folder = trainer.agents["agent_0"], tmp_path / "agent"
     card = model_card(agent.model, config.model, config, None)
-    export(agent.model, agent.team.tokenizer, folder, config.model.path, card)
+    export(agent.model, agent.bundle.tokenizer, folder, config.model.path, card)
     (load,) = (line.strip() for line in card.splitlines() if "from_pretrained(" in line)
     known = {"AutoModelForCausalLM": AutoModelForCausalLM, "PeftModel": PeftModel}
     loaded = eval(

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from cory import inference
 from cory.config import Config, SamplingConfig
 from cory.models.actor_critic import response_states
+from cory.models.bundle import ModelBundle
 from cory.models.precision import (
     attention_for,
     kept_casts,
@@ -21,7 +22,6 @@ from cory.models.precision import (
     store_as_products,
 )
 from cory.models.sampling.generation import generate
-from cory.models.team import Team
 from cory.runtime import build as build_module
 from tests.models.test_attention import gpt2, llama
 from tests.support.building import LetterShare, build
@@ -160,7 +160,7 @@ def test_what_never_trains_is_stored_in_the_precision_of_its_products(
 ) -> None:
     for agent in build(config_of(MIXED, *words), reward=LetterShare()).agents.values():
         with agent.engine.whole():
-            frozen = agent.team.pretrained if agent.model.base is None else agent.model.lm
+            frozen = agent.bundle.pretrained if agent.model.base is None else agent.model.lm
             assert is_stored(frozen) == stored
             assert agent.model.base is not None or not is_stored(agent.model.lm)
 
@@ -169,10 +169,10 @@ def test_what_never_trains_is_stored_in_the_precision_of_its_products(
 def test_a_policy_keeps_the_frequencies_of_its_model(tmp_path: Path, sharing: str) -> None:
     """Rounded ones are off by whole radians after some hundred tokens."""
     settings = (f"model.path={save_llama(tmp_path)}", f"model.sharing={sharing}")
-    team = Team(parsed(*settings, "model.precision=bf16").model, torch.device("cpu"))
-    buffers = dict(team.pretrained.named_buffers())
+    bundle = ModelBundle(parsed(*settings, "model.precision=bf16").model, torch.device("cpu"))
+    buffers = dict(bundle.pretrained.named_buffers())
     loaded = {name: buffer.clone() for name, buffer in buffers.items() if "inv_freq" in name}
-    (model,) = team.new_models(["agent_0"], torch.Generator())
+    (model,) = bundle.new_models(["agent_0"], torch.Generator())
     assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
     kept = {name: buffer for name, buffer in model.named_buffers() if "inv_freq" in name}
     assert loaded and len(kept) == len(loaded)
@@ -220,7 +220,7 @@ def test_a_run_and_a_debate_set_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (build_module, inference):
         monkeypatch.setattr(module, "set_float32_products", lambda chosen, _: asked.append(chosen))
-        monkeypatch.setattr(module, "Team", loaded)
+        monkeypatch.setattr(module, "ModelBundle", loaded)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     with pytest.raises(Enough):
         build_module.build_parts(parsed(*TF32, "reward.compute_precision=tf32"))

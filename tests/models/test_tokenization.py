@@ -13,9 +13,9 @@ from transformers import PreTrainedTokenizerFast
 from cory.config import ConfigError
 from cory.episode import Asked
 from cory.models import policy
+from cory.models.bundle import ModelBundle
 from cory.models.loading import load_tokenizer
 from cory.models.sampling.generation import Response
-from cory.models.team import Team
 from cory.models.tokenization import Texts
 from tests.support.composing import parsed
 from tests.support.llama import llama_tokenizer
@@ -138,11 +138,11 @@ def test_what_a_policy_said_is_what_its_tokens_add(
     llama: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Judges and observers read the space before the first word, which decoding leaves out."""
-    team = Team(parsed(f"model.path={llama}").model, torch.device("cpu"))
-    (model,) = team.new_models(["agent_0"], torch.Generator())
-    before, whole = team.texts.ids(["the film is", "the film is good"])
+    bundle = ModelBundle(parsed(f"model.path={llama}").model, torch.device("cpu"))
+    (model,) = bundle.new_models(["agent_0"], torch.Generator())
+    before, whole = bundle.texts.ids(["the film is", "the film is good"])
     good = whole[len(before) :]
     monkeypatch.setattr(policy, "generate", lambda *_: [Response(good, [0.0] * len(good))])
-    speaker = policy.Policy(team, model, None, parsed().hardware)
+    speaker = policy.Policy(bundle, model, None, parsed().hardware)
     (turn,) = speaker.turns([Asked("the film is", "solo")], 9, None)
     assert turn.response == " good"

@@ -43,8 +43,8 @@ def two_runs(trainer_of: Build, tmp_path: Path) -> list[str]:
             for parameter in trainer.policy.model.lm.parameters():
                 parameter.mul_(1 + 0.1 * number)
         folder = tmp_path / name
-        model, team = trainer.policy.model, trainer.policy.team
-        export(model, team.tokenizer, folder / "agents" / "agent_0", team.config.path, "")
+        model, bundle = trainer.policy.model, trainer.policy.bundle
+        export(model, bundle.tokenizer, folder / "agents" / "agent_0", bundle.config.path, "")
         (folder / "config.yaml").write_text(
             json.dumps({"model": config.model.model_dump(), "algorithm": {"advantages": "gae"}})
         )
@@ -91,10 +91,10 @@ def test_the_reference_is_kept_where_it_plays(
     trainer_of: Build, tmp_path: Path, kept: bool
 ) -> None:
     trainer, config = trainer_of(*(["algorithm.opponents.start=start"] if kept else []))
-    team = trainer.policy.team
-    devices = {parameter.device.type for parameter in team.pretrained.parameters()}
+    bundle = trainer.policy.bundle
+    devices = {parameter.device.type for parameter in bundle.pretrained.parameters()}
     assert devices == ({"cpu"} if kept else {"meta"})
-    assert team.context_length == 64 and team.stops
+    assert bundle.context_length == 64 and bundle.stops
     trainer.step(0)
     found = measure(trainer, config, tmp_path)[0]
     assert ("eval/win_rate/start" in found) == kept

@@ -49,7 +49,7 @@ def test_the_term_and_its_gradient_by_hand(
     agent.model.activate()
     lm = agent.model.lm
     logits = lm.get_output_embeddings()(response_states(lm, *inputs))
-    with torch.no_grad(), agent.team.reference(agent.model) as reference:
+    with torch.no_grad(), agent.bundle.reference(agent.model) as reference:
         ref_logits = reference.get_output_embeddings()(response_states(reference, *inputs))
     agent.model.activate()
     kl = full_kl(logits / temperature, ref_logits / temperature).mean()

@@ -103,7 +103,7 @@ def test_the_first_update_is_refused_when_the_reference_is_another_model(
     config_of: ConfigOf,
 ) -> None:
     trainer = build(config_of(), LetterShare())
-    team = trainer.agents["agent_0"].team
+    team = trainer.agents["agent_0"].bundle
     with torch.no_grad():
         next(team.pretrained.parameters()).mul_(2.0)
     with pytest.raises(FirstUpdateError, match="KL to the reference"):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it 
     from cory.models.lora import SharedBase
 
 
-class Team:
+class ModelBundle:
     """The models of one run: tokenizer, pretrained model, and frozen reference.
 
     `sharing=copies`: a full copy per agent, and one frozen reference for all of them.
