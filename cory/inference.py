@@ -37,11 +37,11 @@ from cory.config.options import is_own
 from cory.episode import Episode, Prompt
 from cory.evaluation.responses import MEASURED
 from cory.functional.votes import VoteRule
+from cory.models.bundle import ModelBundle
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.lora import DESCRIPTION, load_adapter, merged
 from cory.models.policy import Actor, Policy
 from cory.models.precision import set_float32_products, store_as_products
-from cory.models.team import Team
 from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.rollout.team import team_play
 from cory.runs.export import VALUE_HEAD, start_from, with_card
@@ -84,7 +84,9 @@ class TrainedTeam:
         set_float32_products(products_of(config), place)
         task: Any = builder("task", config.task.name)
         self.form: Form = task.form(config.task) if hasattr(task, "form") else BareForm()
-        self.models = {group: Team(model, place, group) for group, model in config.models.items()}
+        self.models = {
+            group: ModelBundle(model, place, group) for group, model in config.models.items()
+        }
         self.policies: dict[str, Policy] = {}
         known = is_own("algorithm", config.algorithm.name)
         names = config.algorithm.names() if known else [p.name for p in agent_folders(run_dir)]
@@ -95,8 +97,8 @@ class TrainedTeam:
             folders = own | {name: Path(folder) for name, folder in others.items()}
             for name, policy in self._loaded(group, folders).items():
                 (self.policies if name in own else self.others)[name] = policy
-        for team in self.models.values():
-            store_as_products(team.pretrained)
+        for bundle in self.models.values():
+            store_as_products(bundle.pretrained)
         self.actors = self._actors()
 
     @property
@@ -167,12 +169,12 @@ class TrainedTeam:
         """A text in the form of the task; at most `limit` tokens are to follow it."""
         require(bool(text.strip()), "a prompt is empty")
         prompt = self.form.prompt_of(text)
-        for group, team in self.models.items():
-            tokens = team.tokens(prompt.opening)
+        for group, bundle in self.models.items():
+            tokens = bundle.tokens(prompt.opening)
             require(
-                tokens + limit <= team.context_length,
+                tokens + limit <= bundle.context_length,
                 f"the {tokens} tokens of '{text[:40]}' and max_tokens={limit} exceed the context "
-                f"of {group}={team.config.name} ({team.context_length} tokens)",
+                f"of {group}={bundle.config.name} ({bundle.context_length} tokens)",
             )
         return prompt
 
@@ -188,14 +190,14 @@ class TrainedTeam:
 
     def _loaded(self, group: str, folders: Mapping[str, Path]) -> dict[str, Policy]:
         """The policies of these names, each from a run, without value heads."""
-        team = self.models[group]
-        models = list(team.new_models(list(folders), torch.Generator(), value_head=False))
+        bundle = self.models[group]
+        models = list(bundle.new_models(list(folders), torch.Generator(), value_head=False))
         for run_dir in dict.fromkeys(folders.values()):
             of_run = [model for model in models if folders[model.name] == run_dir]
-            start_from(run_dir, of_run, team.config, group, "load_team")
+            start_from(run_dir, of_run, bundle.config, group, "load_team")
         for model in models:
             store_as_products(model.lm)
-        return {model.name: Policy(team, model, None, self.config.hardware) for model in models}
+        return {model.name: Policy(bundle, model, None, self.config.hardware) for model in models}
 
     def _actors(self) -> dict[str, Actor]:
         """Everybody who may speak: the agents, and the model before training."""

@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import torch
@@ -17,16 +18,18 @@ from transformers.pytorch_utils import Conv1D
 
 from cory.config import (
     Config,
+    DebateConfig,
     HardwareConfig,
     ModelConfig,
+    TeamConfig,
     VerifierRewardConfig,
     judges,
     plan_of,
     require,
 )
 from cory.functional.logprobs import SLAB_BYTES
-from cory.models.context import context_length, longest_context
-from cory.models.loading import local_classifier, local_skeleton, skeleton
+from cory.models.context import context_length
+from cory.models.loading import local_skeleton, skeleton
 from cory.models.precision import DTYPES, attention_for
 from cory.rewards.verifier import whole_model
 
@@ -46,6 +49,7 @@ MOMENTS_8BIT = 2 + 2 * 4 / 256  # bytes of a weight: two moments, a scale for 25
 NF4_BLOCK, NF4_SCALES = 64, 256  # weights per scale; scales per scale of scales
 UNFUSED = {"gelu_new": 3}  # tensors of the MLP's width that such an activation keeps
 SPLIT = 1000  # prompts that a whole test split is taken to have
+CHARACTERS_PER_TOKEN = 3  # of a template's own words; a low number, to estimate on the safe side
 
 
 @dataclass(frozen=True)
@@ -174,8 +178,7 @@ def pass_parts(config: Config, model: ModelConfig, shape: Shape, targets: list[s
     cached = max(sampled * length, tested * alone)
     # where rows are dropped, a layer's old keys are held beside the new for a moment
     cache = cached * (shape.cache + shape.cache // (2 * shape.layers))
-    passing = 2 if hardware.routed_reference else 1  # policy and reference
-    scored = passing * rows(algorithm.rows_sampled(), hardware.rollout_batch_size)
+    scored = rows(algorithm.rows_sampled(), hardware.rollout_batch_size)
     micro, kept = plan_of(config).microbatch, shape.saved(targets)
     dtype, device = DTYPES[model.compute_precision], torch.device(hardware.device)
     if attention_for(model.attention, device, dtype) == "eager":  # its softmax, and that rounded
@@ -230,9 +233,7 @@ def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> li
         targets = adapted_layers(lm, model.adapter.targets)
         sides = [side for name, *both in shape.linear if name in targets for side in both]
         sizes = [*(model.adapter.rank * side for side in sides), *head]
-        bases = 1 if model.sharing == "adapters" else agents
-        loaded *= bases
-        share = -(-loaded // hardware.world) if split else bases * frozen
+        share = -(-loaded // hardware.world) if split else frozen
         apart = hardware.device == "cuda" and hardware.offload_parameters
         parts = [Part("base, frozen", share, beside=apart)]
         loaded += share if split else 0
@@ -253,7 +254,7 @@ def judge_part(key: str, reward: Any) -> Part:
         lm = local_skeleton(whole_model(reward), f"{key}.path")
         size = 0 if lm is None else frozen_bytes(Shape(lm), reward)
     else:
-        lm = local_classifier(reward.path, f"{key}.path")
+        lm = local_skeleton(reward.path, f"{key}.path", classifier=True)
         each = BYTES[getattr(reward, "precision", "fp32")]
         size = 0 if lm is None else each * int(lm.num_parameters())
     return Part(f"{key} (not on this machine: not counted)" if lm is None else key, size)
@@ -323,3 +324,39 @@ def check(config: Config) -> str:
         return line
     there_are = f"there are {room / GIB:.2f} GiB, and the run may end for want of memory"
     return f"warning: {line}; {there_are}"
+
+
+def longest_context(config: Config) -> int:
+    """Tokens of the longest prompt: the last observer's, which quotes all earlier answers."""
+    task, algorithm = config.task, config.algorithm
+    query = int(task.max_prompt_tokens)
+    if algorithm.holds_debates:
+        return longest_history(config)
+    earlier = int(algorithm.policy_count()) - 1
+    if isinstance(algorithm, TeamConfig):  # what it shows is the user's; say, all others' answers
+        return query + len(algorithm.agents) * int(algorithm.sampling.max_response_tokens)
+    if earlier == 0 or not getattr(algorithm, "knowledge_transfer", True):
+        return query
+    quoted = any(field == "query" for _, field, _, _ in Formatter().parse(task.answer_template))
+    answer = int(algorithm.sampling.max_response_tokens) + (query if quoted else 0)
+    words = task.observer_template + earlier * task.answer_template
+    words += (earlier - 1) * task.answer_separator
+    own = "".join(text for text, _, _, _ in Formatter().parse(words))
+    return query + earlier * answer + len(own) // CHARACTERS_PER_TOKEN
+
+
+def longest_history(config: Config) -> int:
+    """Tokens of a debater's last prompt, before it is cut to the model's context."""
+    algorithm = config.algorithm
+    query = int(config.task.max_prompt_tokens)
+    response = int(algorithm.sampling.max_response_tokens)
+    agents = max(int(algorithm.agents), int(algorithm.evaluation_agents))
+    exchanges = max(int(algorithm.turns), int(algorithm.evaluation_turns)) - 1
+    if not config.model.chat:  # the question once, and everybody's latest answer
+        return query + min(exchanges, 1) * agents * response
+    prompts = algorithm.prompts
+    words = prompts.follow_up + agents * (prompts.other + prompts.separator)
+    if isinstance(algorithm, DebateConfig) and algorithm.verifier_feedback:
+        words += prompts.own_feedback + agents * prompts.feedback
+    one = agents * response + query
+    return query + exchanges * (one + len(words) // CHARACTERS_PER_TOKEN)

@@ -67,7 +67,7 @@ def time_trl(iterations: int) -> list[float]:
     from transformers import TrainerCallback  # noqa: PLC0415
     from trl import GRPOConfig, GRPOTrainer  # noqa: PLC0415
 
-    from cory.models.places import ASSETS  # noqa: PLC0415
+    from cory.models.paths import ASSETS  # noqa: PLC0415
 
     seconds: list[float] = []
 

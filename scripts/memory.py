@@ -31,10 +31,10 @@ from cory.memory import (
     Part,
     Shape,
     held,
+    longest_context,
     parts_of,
     peak,
 )
-from cory.models.context import longest_context
 from cory.models.loading import skeleton
 from cory.runtime.hydra_setup import compose, one_line_refusals
 

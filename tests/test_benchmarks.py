@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory import benchmarks
 from cory.benchmarks import Measurement, SuiteConfig, geometric_mean, load_suite, measure
-from cory.models.places import ASSETS
+from cory.models.paths import ASSETS
 from scripts import benchmarks as command
 from tests.support.close import assert_close
 from tests.support.composing import parsed

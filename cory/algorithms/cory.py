@@ -87,7 +87,7 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
             parts.streams.restart("length", "sampling", "shuffle")
 
     def describe(episodes: list[Episode], metrics: Metrics) -> Metrics:
-        return role_metrics(episodes, metrics) | transfer_metrics(episodes, parts.team.stops)
+        return role_metrics(episodes, metrics) | transfer_metrics(episodes, parts.bundle.stops)
 
     transfer = parts.task.observer_context if config.knowledge_transfer else None
     play = pioneer_observer(roles, transfer)

@@ -21,8 +21,8 @@ from cory.evaluation.diversity import Diversity
 from cory.evaluation.evaluate import Evaluator, TeamEvaluator
 from cory.evaluation.maft import MaftMetrics
 from cory.evaluation.responses import TEAM, BeforeEach, EvalRequest
+from cory.models.bundle import ModelBundle
 from cory.models.policy import Actor, Policy
-from cory.models.team import Team
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Plain
 from cory.rollout.endpoint import EndpointActor, Server
@@ -37,10 +37,10 @@ BASE = "base"  # the untrained model
 
 def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     """Agents fine-tuned on their own debates, iteration by iteration."""
-    debates = MaftDebates(config, parts.task, parts.team)
+    debates = MaftDebates(config, parts.task, parts.bundle)
     evaluated = debates.debate(config.evaluation_agents, config.evaluation_turns)
     policies: dict[str, Policy] = {}
-    pretrained = {name: p.detach() for name, p in parts.team.pretrained.named_parameters()}
+    pretrained = {name: p.detach() for name, p in parts.bundle.pretrained.named_parameters()}
     actors: dict[str, Actor] = {}
     if config.endpoint is None:
         policies = parts.new_policies(config.names())
@@ -51,7 +51,7 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         actors |= {name: EndpointActor(name, server) for name in (*config.names(), BASE)}
     prompts = parts.task.held_out(parts.config.evaluation.prompts, parts.config.evaluation.split)
     questions = [prompt.text for prompt in prompts]
-    diversity = Diversity(config.diversity, parts.team.device, questions)
+    diversity = Diversity(config.diversity, parts.bundle.device, questions)
     evaluator: Evaluator = TeamEvaluator(
         policies,
         parts.task,
@@ -67,7 +67,7 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         evaluator = EndpointEvaluator(server, evaluator)
     talk: Debate | Hinted = debates.debate(config.agents, config.turns)
     if config.select == "correct":
-        talk = Hinted(config, parts.task, parts.team)
+        talk = Hinted(config, parts.task, parts.bundle)
     collector = DebateCollector(config, parts, talk.play, policies, actors)
     starts = {
         name: initial_weights(policy, pretrained)
@@ -150,12 +150,12 @@ class MaftDebates:
 
     config: MaftConfig
     task: Form
-    team: Team
+    bundle: ModelBundle
 
     def debate(self, agents: int, rounds: int) -> Debate:
         """A debate of so many agents and rounds."""
         config = self.config
-        chats = self.team.config.chat or config.endpoint is not None
+        chats = self.bundle.config.chat or config.endpoint is not None
         plain: DebateWording = Chat(Told(config.prompts)) if chats else Plain(self.task)
 
         def wording(agent: int) -> DebateWording:
@@ -182,7 +182,7 @@ class MaftDebates:
         if self.config.endpoint is not None:
             return True
         limit = self.config.sampling.max_response_tokens
-        return self.team.tokens(context) + limit <= self.team.context_length
+        return self.bundle.tokens(context) + limit <= self.bundle.context_length
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Hinted:
 
     config: MaftConfig
     task: Task
-    team: Team
+    bundle: ModelBundle
 
     async def play(self, prompt: Prompt, cast: Cast) -> None:
         """An episode of two turns; the second is absent where none was needed."""
@@ -207,6 +207,6 @@ class Hinted:
 
     def _hint(self, prompt: Prompt) -> Context:
         answer = str(prompt.answer)
-        if not self.team.config.chat:
+        if not self.bundle.config.chat:
             return self.task.observer_context(prompt.text, [answer])
         return prompt.asking(self.config.prompts.hint.format(query=prompt.text, answer=answer))

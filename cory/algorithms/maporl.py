@@ -11,9 +11,8 @@ from cory.evaluation.debates import DebateMetrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.functional.credit import DebateCredit, score_of
 from cory.functional.votes import VoteRule
-from cory.models.policy import Actor, Policy
-from cory.models.ppo_policy import PPOPolicy
-from cory.models.team import Team
+from cory.models.bundle import ModelBundle
+from cory.models.policy import Actor, Policy, PPOPolicy
 from cory.rewards import Reward, ScoredOnce
 from cory.rewards.guards import boxed, repeats
 from cory.rollout.debate import Debate
@@ -27,8 +26,8 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
     """Debaters rewarded for their own answers and for the others' later ones."""
     debates = TrainedDebates(config, parts)
     agents: dict[str, PPOPolicy] = {}
-    for team, names in debates.names_by_team():
-        agents |= parts.new_ppo_policies(names, team)
+    for bundle, names in debates.names_by_bundle():
+        agents |= parts.new_ppo_policies(names, bundle)
     actors = debates.actors(agents)
     credit = DebateCredit(
         agents=config.agents,
@@ -92,18 +91,18 @@ class TrainedDebates:
         reward = self.parts.reward
         return ScoredOnce(reward) if self.config.verifier_feedback else reward
 
-    def team_of(self, agent: int) -> Team:
-        """The team of an agent's model: with a partner, every second agent's is the partner."""
-        team, partner = self.parts.team, self.parts.partner
-        return team if partner is None or agent % self.config.agents % 2 == 0 else partner
+    def bundle_of(self, agent: int) -> ModelBundle:
+        """The bundle of an agent's model: with a partner, every second agent's is the partner."""
+        bundle, partner = self.parts.bundle, self.parts.partner
+        return bundle if partner is None or agent % self.config.agents % 2 == 0 else partner
 
-    def names_by_team(self) -> list[tuple[Team, list[str]]]:
-        """The names of the trained policies, by their team."""
+    def names_by_bundle(self) -> list[tuple[ModelBundle, list[str]]]:
+        """The names of the trained policies, by their bundle."""
         named = self.config.policies().items()
         return [
-            (team, [name for name, agent in named if self.team_of(agent) is team])
-            for team in (self.parts.team, self.parts.partner)
-            if team is not None
+            (bundle, [name for name, agent in named if self.bundle_of(agent) is bundle])
+            for bundle in (self.parts.bundle, self.parts.partner)
+            if bundle is not None
         ]
 
     def actor(self, number: int, agent: int) -> str:
@@ -115,16 +114,16 @@ class TrainedDebates:
 
     def reference(self, agent: int) -> str:
         """The name of the frozen reference of an agent's model."""
-        return "reference" if self.team_of(agent) is self.parts.team else "partner_reference"
+        return "reference" if self.bundle_of(agent) is self.parts.bundle else "partner_reference"
 
     def actors(self, policies: Mapping[str, Policy]) -> dict[str, Actor]:
         """Every actor that `actor` may name."""
         actors: dict[str, Actor] = dict(policies)
-        for name, team in (
-            ("reference", self.parts.team),
+        for name, bundle in (
+            ("reference", self.parts.bundle),
             ("partner_reference", self.parts.partner),
         ):
-            own = [policy for policy in policies.values() if policy.team is team]
+            own = [policy for policy in policies.values() if policy.bundle is bundle]
             if own:
                 actors[name] = own[0].reference(name)
         return actors
@@ -135,14 +134,14 @@ class TrainedDebates:
         limit = config.sampling.max_response_tokens
 
         def fits(agent: int, context: Context) -> bool:
-            team = self.team_of(agent)
-            return team.tokens(context) + limit <= team.context_length
+            bundle = self.bundle_of(agent)
+            return bundle.tokens(context) + limit <= bundle.context_length
 
         chat = Chat(Graded(config.prompts, config.verifier_feedback))
         plain = Plain(parts.task)
 
         def wording(agent: int) -> DebateWording:
-            return chat if self.team_of(agent).config.chat else plain
+            return chat if self.bundle_of(agent).config.chat else plain
 
         return Debate(
             agents=agents,

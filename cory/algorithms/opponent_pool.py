@@ -50,7 +50,7 @@ class OpponentPool:
     def _enter(self, version: int) -> None:
         if version not in (0, self.present):
             folder = self._place(version) / AGENTS / self.learner.name
-            load_agent(self.version.model, folder, self.version.team.config, POOL)
+            load_agent(self.version.model, folder, self.version.bundle.config, POOL)
         self.present = version
 
     def _place(self, done: int) -> Path:

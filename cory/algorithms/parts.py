@@ -1,19 +1,18 @@
 """The components that algorithms are assembled from."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from cory.config import BatchPlan, Config
 from cory.models.actor_critic import ActorCriticModel
+from cory.models.bundle import ModelBundle
 from cory.models.engine import Engine
-from cory.models.policy import Policy
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import Policy, PPOPolicy
 from cory.models.precision import store_as_products
-from cory.models.shared_engine import SharedEngine, StoredWeights
-from cory.models.team import Team
-from cory.models.visitor import Visitor
+from cory.models.shared_engine import StoredWeights
 from cory.rewards import Reward
 from cory.runs.export import agent_folders, load_agent, start_from
 from cory.runs.stop import StopRequest
@@ -28,8 +27,8 @@ class Parts:
 
     config: Config
     plan: BatchPlan
-    team: Team
-    partner: Team | None  # of the second model, if any
+    bundle: ModelBundle
+    partner: ModelBundle | None  # of the second model, if any
     task: Task
     reward: Reward
     streams: Streams
@@ -42,27 +41,20 @@ class Parts:
         return {"task": self.task, "streams": self.streams}
 
     def new_ppo_policies(
-        self, names: Sequence[str], team: Team | None = None
+        self, names: Sequence[str], bundle: ModelBundle | None = None
     ) -> dict[str, PPOPolicy]:
         """Policies trained by PPO, starting from the pretrained model or `init_from`.
 
-        team: of their models; None: the first one
+        bundle: of their models; None: the first one
         """
-        team = team or self.team
-        policies = self._ppo_policies(self._with_engines(names, team), team)
-        self._store(policies, team)
-        return policies
-
-    def _ppo_policies(
-        self, models: Iterable[tuple[ActorCriticModel, Engine]], team: Team
-    ) -> dict[str, PPOPolicy]:
-        config, fresh = self.config, self.config.init_from is None
-        return {
-            model.name: PPOPolicy(
-                team, model, engine, config.algorithm, config.hardware, from_reference=fresh
-            )
-            for model, engine in models
+        bundle, config = bundle or self.bundle, self.config
+        start = config.init_from is None
+        policies = {
+            model.name: PPOPolicy(bundle, model, engine, config.algorithm, config.hardware, start)
+            for model, engine in self._engines(self._models(names, bundle), bundle)
         }
+        self._store(bundle)
+        return policies
 
     def new_ppo_team(
         self, names: Sequence[str], others: Mapping[str, Path | None]
@@ -72,171 +64,156 @@ class Parts:
         others: name -> directory of the finished run that it is of; None: it begins as the model
             came
         """
-        team, hardware = self.team, self.config.hardware
-        if team.config.sharing == "copies":
+        bundle, config = self.bundle, self.config
+        if bundle.config.sharing == "copies":
             learners = self.new_ppo_policies(names)
             return learners, {
-                name: Policy(team, self._loaded(name, folder), None, hardware)
+                name: Policy(bundle, self._fixed_model(name, folder), None, config.hardware)
                 for name, folder in others.items()
             }
         # first of all: under ZeRO-3 a learner's engine splits the base with all of its adapters
-        head = self.config.algorithm.has_value_head()
-        models = list(team.new_models([*names, *others], self.streams.init, head))
-        own, frozen = models[: len(names)], models[len(names) :]
-        for model in frozen:
+        head = config.algorithm.has_value_head()
+        models = list(bundle.new_models([*names, *others], self.streams.init, head))
+        for model in models[len(names) :]:
             run_dir = others[model.name]
             if run_dir is not None:
-                start_from(run_dir, [model], team.config, "model", _fixed(model.name))
-        learners = self._ppo_policies(
-            self._engines(self._initialised(own, names, team), team), team
-        )
+                setting = f"algorithm.fixed.{model.name}"
+                start_from(run_dir, [model], bundle.config, "model", setting)
+        own = self._initialised(models[: len(names)], names, bundle)
+        start = config.init_from is None
+        learners = {
+            model.name: PPOPolicy(bundle, model, engine, config.algorithm, config.hardware, start)
+            for model, engine in self._engines(own, bundle)
+        }
         engine = next(iter(learners.values())).engine  # which keeps the base of the adapters
-        speakers = {model.name: Policy(team, model, engine, hardware) for model in frozen}
-        self._store({**learners, **speakers}, team)
-        return learners, speakers
+        frozen = models[len(names) :]
+        self._store(bundle)
+        return learners, {
+            model.name: Policy(bundle, model, engine, config.hardware) for model in frozen
+        }
 
-    def _loaded(self, name: str, run_dir: Path | None) -> ActorCriticModel:
+    def _fixed_model(self, name: str, run_dir: Path | None) -> ActorCriticModel:
         """The agent of this name in another run, or its only one; None: the model as it came."""
-        team, setting = self.team, _fixed(name)
+        bundle, setting = self.bundle, f"algorithm.fixed.{name}"
         if run_dir is None:
-            return team.loaded(name, team.config.path, setting)
-        folder = agent_folders(run_dir, [name], team.config, "model", setting)[name]
-        return team.loaded(name, str(folder), setting)
+            return bundle.loaded(name, bundle.config.path, setting)
+        folder = agent_folders(run_dir, [name], bundle.config, "model", setting)[name]
+        return bundle.loaded(name, str(folder), setting)
 
-    def new_policies(self, names: Sequence[str], team: Team | None = None) -> dict[str, Policy]:
+    def new_policies(
+        self, names: Sequence[str], bundle: ModelBundle | None = None
+    ) -> dict[str, Policy]:
         """Policies trained otherwise; all else as `new_ppo_policies`."""
-        team, hardware = team or self.team, self.config.hardware
-        if self.config.algorithm.one_engine(team.config.sharing):
-            policies = self._sharing_an_engine(names, team)
+        bundle, hardware = bundle or self.bundle, self.config.hardware
+        if self.config.algorithm.one_engine(bundle.config.sharing):
+            policies = self._sharing_an_engine(names, bundle)
         else:
             policies = {
-                model.name: Policy(team, model, engine, hardware)
-                for model, engine in self._with_engines(names, team)
+                model.name: Policy(bundle, model, engine, hardware)
+                for model, engine in self._engines(self._models(names, bundle), bundle)
             }
-        self._store(policies, team)
+        self._store(bundle)
         return policies
 
-    def _sharing_an_engine(self, names: Sequence[str], team: Team) -> dict[str, Policy]:
+    def _sharing_an_engine(self, names: Sequence[str], bundle: ModelBundle) -> dict[str, Policy]:
         """Policies with full copies whose weights take turns in one engine."""
-        models = self._initial_models(names, team)
-        ((first, engine),) = self._engines(islice(models, 1), team)
-        shared = SharedEngine(engine)
-        stored = [StoredWeights(first.name, shared)]
+        models = self._models(names, bundle)
+        ((first, engine),) = self._engines(islice(models, 1), bundle)
+        stored = [StoredWeights(first.name, engine)]
         for model in models:
             engine.set_weights(model.trainable())
-            stored.append(StoredWeights(model.name, shared))
+            stored.append(StoredWeights(model.name, engine))
         hardware = self.config.hardware
-        return {own.name: Policy(team, first, engine, hardware, own) for own in stored}
+        return {own.name: Policy(bundle, first, engine, hardware, own) for own in stored}
 
     def new_players(
         self, name: str, others: Mapping[str, Path]
-    ) -> tuple[Policy, Mapping[str, Policy | Visitor]]:
-        """A policy to train, and the agents of other runs, which are never trained.
+    ) -> tuple[Policy, Mapping[str, Callable[[], Policy]]]:
+        """A policy to train, and functions that load the agents of other runs, never trained.
 
-        Full copies among these are loaded when they play. A frozen reference is kept only where the
+        Adapters among these are in memory from the start. A frozen reference is kept only where the
         settings say that it is read.
 
         others: name -> directory of a finished run with one agent
         """
-        team, hardware = self.team, self.config.hardware
-        if team.config.sharing == "copies":
+        bundle, hardware = self.bundle, self.config.hardware
+        if bundle.config.sharing == "copies":
             learner = self.new_policies([name])[name]
             if not self.config.algorithm.reads_reference():
-                team.drop_reference()
-            return learner, {other: self._visitor(other, others[other]) for other in others}
+                bundle.drop_reference()
+            return learner, {other: self._loader(other, others[other]) for other in others}
         models: list[ActorCriticModel] = []
         # first of all: under ZeRO-3 the learner's engine splits the base with all of its adapters
         head = self.config.algorithm.has_value_head()
-        for model in team.new_models([name, *others], self.streams.init, head):
+        for model in bundle.new_models([name, *others], self.streams.init, head):
             if models:
                 setting = f"algorithm.opponents.{model.name}"
-                start_from(others[model.name], [model], team.config, "model", setting)
+                start_from(others[model.name], [model], bundle.config, "model", setting)
             models.append(model)
-        learners = self._initialised(models[:1], [name], team)
-        (learner,) = (Policy(team, *pair, hardware) for pair in self._engines(learners, team))
+        learners = self._initialised(models[:1], [name], bundle)
+        ((model, engine),) = self._engines(learners, bundle)
+        learner = Policy(bundle, model, engine, hardware)
         # an adapter lies on the base that the learner's engine keeps
-        frozen = {model.name: Policy(team, model, learner.engine, hardware) for model in models[1:]}
-        self._store({name: learner, **frozen}, team)
-        return learner, frozen
+        frozen = {
+            model.name: Policy(bundle, model, learner.engine, hardware) for model in models[1:]
+        }
+        self._store(bundle)
+        return learner, {name: partial(frozen.__getitem__, name) for name in frozen}
 
-    def _visitor(self, name: str, run_dir: Path) -> Visitor:
-        """The agent of another run; refused at once where the run does not fit."""
-        team, setting = self.team, f"algorithm.opponents.{name}"
-        folder = agent_folders(run_dir, [name], team.config, "model", setting)[name]
+    def _loader(self, name: str, run_dir: Path) -> Callable[[], Policy]:
+        """Loads the agent of another run; refused at once where the run does not fit."""
+        bundle, setting = self.bundle, f"algorithm.opponents.{name}"
+        folder = agent_folders(run_dir, [name], bundle.config, "model", setting)[name]
 
         def load() -> Policy:
-            model = team.loaded(name, str(folder), setting)
-            return Policy(team, model, None, self.config.hardware)
+            model = bundle.loaded(name, str(folder), setting)
+            return Policy(bundle, model, None, self.config.hardware)
 
-        return Visitor(name, load)
+        return load
 
-    def _store(self, policies: Mapping[str, Policy], team: Team) -> None:
-        """Keep what never trains in the precision of its products, once all copies are made.
+    def _store(self, bundle: ModelBundle) -> None:
+        """Keep what never trains in the precision of its products, once all copies are made."""
+        # a copy that trains keeps them exact; a shared base never trains, but ZeRO-3 splits it
+        if bundle.config.sharing == "copies" or self.config.hardware.zero_stage < 3:
+            store_as_products(bundle.pretrained)
 
-        policies: all that start from the team's model
-        """
-        share_base = team.config.sharing != "copies"
-        for policy in policies.values():
-            # a copy that trains keeps them exact; a shared base never trains, but ZeRO-3 splits it
-            stays = self.config.hardware.zero_stage == 3 if share_base else policy.trains
-            if not stays:
-                store_as_products(policy.model.lm)
-        if team.config.sharing == "copies":
-            store_as_products(team.pretrained)
-
-    def _with_engines(
-        self, names: Sequence[str], team: Team
-    ) -> Iterator[tuple[ActorCriticModel, Engine]]:
-        models = self._initial_models(names, team)
-        # of copies one is whole at a time; under ZeRO-3 the first engine of those that share a base
-        # splits it with all of its adapters
-        return self._engines(list(models) if team.config.sharing == "adapters" else models, team)
-
-    def _initial_models(self, names: Sequence[str], team: Team) -> Iterator[ActorCriticModel]:
+    def _models(self, names: Sequence[str], bundle: ModelBundle) -> Iterator[ActorCriticModel]:
         head = self.config.algorithm.has_value_head()
-        new = team.new_models(list(names), self.streams.init, head)
-        return self._initialised(new, names, team)
+        new = bundle.new_models(list(names), self.streams.init, head)
+        return self._initialised(new, names, bundle)
 
     def _initialised(
-        self, models: Iterable[ActorCriticModel], names: Sequence[str], team: Team
+        self, models: Iterable[ActorCriticModel], names: Sequence[str], bundle: ModelBundle
     ) -> Iterator[ActorCriticModel]:
         """The models with the weights that the run starts from: pretrained, or of `init_from`."""
-        run_dir = self.config.init_from
-        folders = (
-            {}
-            if run_dir is None
-            else agent_folders(Path(run_dir), names, team.config, team.group, "init_from")
-        )
+        run_dir, folders = self.config.init_from, dict[str, Path]()
+        if run_dir is not None:
+            folders = agent_folders(Path(run_dir), names, bundle.config, bundle.group, "init_from")
         for model in models:
             if model.name in folders:
-                load_agent(model, folders[model.name], team.config, "init_from")
+                load_agent(model, folders[model.name], bundle.config, "init_from")
             yield model
 
     def _engines(
-        self, models: Iterable[ActorCriticModel], team: Team
+        self, models: Iterable[ActorCriticModel], bundle: ModelBundle
     ) -> Iterator[tuple[ActorCriticModel, Engine]]:
-        """Each model with its engine."""
-        config = self.config
-        shared: list[Engine] = []
-        for model in models:
+        """Each model with its engine: of copies one is whole at a time.
+
+        Under ZeRO-3 the first engine of those that share a base splits it with all of its adapters.
+        """
+        config, shared = self.config, bundle.config.sharing == "adapters"
+        siblings: list[Engine] = []
+        for model in list(models) if shared else models:
             if config.hardware.gradient_checkpointing:
                 model.lm.gradient_checkpointing_enable({"use_reentrant": False})
-            engine = Engine(
+            own = siblings if shared else []
+            precision = config.model.precision
+            yield (
                 model,
-                config.algorithm,
-                config.hardware,
-                self.plan,
-                config.model.precision,
-                siblings=shared if team.config.sharing == "adapters" else [],
+                Engine(model, config.algorithm, config.hardware, self.plan, precision, own),
             )
-            yield model, engine
 
 
 def numbered(count: int) -> list[str]:
     """`agent_0` to `agent_<count - 1>`."""
     return [f"agent_{number}" for number in range(count)]
-
-
-def _fixed(name: str) -> str:
-    """The setting that names the run of a fixed agent."""
-    return f"algorithm.fixed.{name}"

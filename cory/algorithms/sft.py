@@ -24,8 +24,8 @@ def build_sft(config: SFTConfig, parts: Parts) -> SupervisedTrainer:
     """Policies fine-tuned on the best debates between their frozen references."""
     debates = TrainedDebates(config, parts)
     policies: dict[str, Policy] = {}
-    for team, names in debates.names_by_team():
-        policies |= parts.new_policies(names, team)
+    for bundle, names in debates.names_by_bundle():
+        policies |= parts.new_policies(names, bundle)
     actors = debates.actors(policies)
     frozen = replace(
         debates.debate(config.agents, config.turns),

@@ -23,7 +23,6 @@ from cory.functional.offline import OfflineLoss, kl_imitation_loss, self_play_lo
 from cory.functional.statistics import mean
 from cory.games.transcript import FinishedGame
 from cory.models.fingerprint import weights_fingerprint
-from cory.models.tokenization import Codec
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import GameSet, read_set, require_ids, sampled_ids, vocabulary_digest
 from cory.rollout.games import WordGame
@@ -101,9 +100,14 @@ class GameTraining:
         self.run_dir = Path(parts.config.run_dir)
         others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
         self.policy, frozen = parts.new_players(AGENT, others)
-        self.task.require_room(parts.team.tokens)
-        self.codec = Codec(parts.team.texts, self.task.config.max_prompt_tokens)
+        self.task.require_room(parts.bundle.tokens)
+        self.texts = parts.bundle.texts
+        self.texts.require_learnable()
         self.opponents = Opponents(config, self.task, self.policy, frozen, self.run_dir)
+
+    def fits(self, context: str) -> bool:
+        """Whether a context is not too long."""
+        return self.texts.tokens(context) <= self.task.config.max_prompt_tokens
 
     def trainer(
         self,
@@ -115,12 +119,13 @@ class GameTraining:
     ) -> OfflineTrainer:
         """The trainer of a stage; `TrainingSelection` describes the last four."""
         config, parts = self.config, self.parts
-        config.check_instructions(f"model={parts.config.model.name}", parts.team.context_length)
+        config.check_instructions(f"model={parts.config.model.name}", parts.bundle.context_length)
         selection = TrainingSelection(
             config,
             self.task,
             self.reward,
-            self.codec,
+            self.texts,
+            self.fits,
             credit,
             turn_weight,
             kl_share,
@@ -140,7 +145,7 @@ class GameTraining:
             instructions=partial(self._instructions, instructions),
             loss=loss,
             evaluate=GameEvaluator(
-                config, self.policy, self.task, self.reward, self.opponents, self.codec.fits
+                config, self.policy, self.task, self.reward, self.opponents, self.fits
             ),
             carried=carried,
         )
@@ -153,7 +158,7 @@ class GameTraining:
         longest, left = self.config.instructions.max_tokens, len(source.rows)
         while len(examples) < count:
             prompt, answer = source.next()
-            context, response = self.codec.context_ids(prompt), self.codec.response_ids(answer)
+            context, response = self.texts.context_ids(prompt), self.texts.answer_ids(answer)
             if len(context) + len(response) <= longest:
                 ids = array("i", context), array("i", response)
                 examples.append(OfflineExample(*ids, INSTRUCTION, 1.0, 0.0))
@@ -173,7 +178,7 @@ class GameCollector:
     def __init__(self, training: GameTraining, selection: TrainingSelection) -> None:
         self.training = training
         self.selection = selection
-        self.own_tokens = vocabulary_digest(training.parts.team.tokenizer)
+        self.own_tokens = vocabulary_digest(training.parts.bundle.tokenizer)
 
     def __call__(self, epoch: int, again: bool) -> StoredGames:
         """The set of an epoch.
@@ -202,7 +207,7 @@ class GameCollector:
         config, task = self.training.config, self.training.task
         path = Path(config.games).expanduser()
         every, same_tokens = read_set(
-            path, task.game, "algorithm.games", self.training.parts.team.tokenizer
+            path, task.game, "algorithm.games", self.training.parts.bundle.tokenizer
         )
         words = set(task.train_words)
         games = [played for played in every if played.word in words]
@@ -226,7 +231,7 @@ class GameCollector:
         games = GameSet(path, training.task.game, self.own_tokens, weights)
         wanted = training.config.games_per_epoch
         if again:
-            require_ids(games.found.values(), len(training.parts.team.tokenizer))
+            require_ids(games.found.values(), len(training.parts.bundle.tokenizer))
             require(
                 sorted(games.found) == list(range(wanted)),
                 f"{path} holds {len(games.found)} of the {wanted} games that this run had begun to "
@@ -239,7 +244,7 @@ class GameCollector:
         game = WordGame(
             training.task.game,
             training.task.wording,
-            training.codec.fits,
+            training.fits,
             training.opponents.seats("games", kind),
             lambda key: training.task.turns_to_collect(generator((*key, "turns"))),
             over=games.found,

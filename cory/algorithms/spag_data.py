@@ -12,7 +12,7 @@ from cory.episode import Metrics
 from cory.functional.offline import role_weights, utterances_per_game
 from cory.games.state import GameState
 from cory.games.transcript import FinishedGame
-from cory.models.tokenization import Codec
+from cory.models.tokenization import Texts
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import sampled_ids
 from cory.rollout.games import fitting
@@ -29,7 +29,8 @@ class TrainingSelection:
     config: OfflineConfig
     task: GameTask
     reward: GameOutcome
-    codec: Codec
+    texts: Texts
+    fits: Callable[[str], bool]  # whether a context is not too long
     credit: Callable[[int], list[float]]  # turns of a role -> share of its reward, per utterance
     turn_weight: Callable[[int], float]  # turns of a role -> weight of each utterance beside that
     kl_share: Callable[[int], float]  # turns of a role -> share of each utterance's KL, beside both
@@ -97,8 +98,8 @@ class TrainingSelection:
                 state = GameState(played.word, played.max_turns, played.utterances[:place])
                 own = None if sampled is None else sampled[place]
                 yield OfflineExample(
-                    array("i", self.codec.context_ids(self._context(state, role, (*key, place)))),
-                    array("i", own or self.codec.response_ids(text)),
+                    array("i", self.texts.context_ids(self._context(state, role, (*key, place)))),
+                    array("i", own or self.texts.answer_ids(text)),
                     role,
                     weight,
                     worth * part,
@@ -110,4 +111,4 @@ class TrainingSelection:
         style = None
         if self.config.varied_prompts:
             style = int(np.random.SeedSequence(key).generate_state(1)[0])
-        return fitting(self.task.wording, self.codec.fits, state, role, style)
+        return fitting(self.task.wording, self.fits, state, role, style)

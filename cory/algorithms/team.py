@@ -17,8 +17,7 @@ from cory.evaluation.responses import TEAM
 from cory.evaluation.returns import return_metrics, returns_of
 from cory.functional.credit import mean_over_roles, own_and_later, own_return, shared_sum
 from cory.functional.statistics import mean
-from cory.models.policy import Actor, Policy
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import Actor, Policy, PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.endpoint import EndpointActor, Server
 from cory.rollout.opponents import REPLIES
@@ -126,7 +125,7 @@ def rules_of(config: TeamConfig, actors: Mapping[str, Actor]) -> TeamRules:
         actor = actors[config.policy_of(agent)]
         if not isinstance(actor, Policy):
             return None  # only its server knows
-        tokens, room = actor.team.tokens(shown), actor.team.context_length
+        tokens, room = actor.bundle.tokens(shown), actor.bundle.context_length
         if tokens + limit <= room:
             return None
         return (

@@ -24,7 +24,6 @@ class HardwareConfig(Settings):
     offload_optimizer: bool
     offload_parameters: bool
     gradient_checkpointing: bool
-    routed_reference: bool  # adapters: policy and reference in one pass
     microbatch_size: Count  # at most this many turns per forward and backward pass
     rollout_batch_size: Count  # at most this many turns per scoring pass
     generation_batch_size: Count | None  # at most this many per generation pass; None: as many

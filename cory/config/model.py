@@ -65,12 +65,12 @@ class ModelConfig(PrecisionConfig):
     value_detached: bool
     rollout_dropout: bool
     special_tokens_in_text: bool
-    sharing: Literal["copies", "adapters", "adapter_copies"]
+    sharing: Literal["copies", "adapters"]
     adapter: AdapterConfig  # used unless sharing=copies
     architecture: dict[str, Any] | None  # to estimate memory without config.json
 
     needs = {
-        "quantisation=nf4": "sharing=adapters|adapter_copies",  # weights in 4 bits are not trained
+        "quantisation=nf4": "sharing=adapters",  # weights in 4 bits are not trained
         "rollout_dropout": "sharing=copies",
         "special_tokens_in_text": "chat=false",  # in a chat they end turns
     }

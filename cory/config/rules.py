@@ -16,7 +16,6 @@ from cory.config.reward import beyond_shares, judges
 
 # what settings of one group need of others', as `Settings.needs`
 NEEDS = {
-    "hardware.routed_reference": "model.sharing=adapters|adapter_copies",  # a copy has its own
     # processors have no fast half precision; at ZeRO 0 DeepSpeed 0.19 divides gradients in fp16 by
     # a scale that it did not multiply the loss with: small ones vanish, Adam's eps slows the others
     "model.precision=fp16": "hardware.device=cuda hardware.zero_stage=1|2|3",

@@ -156,13 +156,13 @@ def token_nll(
     responses: what does not fit into the model's context is cut off
     returns: None for a response without tokens
     """
-    texts, room = policy.team.texts, policy.team.context_length
+    texts, room = policy.bundle.texts, policy.bundle.context_length
 
     def score(pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         read = texts.pairs([context for context, _ in pairs], [text for _, text in pairs])
         rows = [ids[: room - len(before)] for before, ids in read]
         tensors = pad_turns([before for before, _ in read], rows, texts.tokenizer.pad_token_id)
-        ids, attention_mask, mask = (tensor.to(policy.team.device) for tensor in tensors)
+        ids, attention_mask, mask = (tensor.to(policy.bundle.device) for tensor in tensors)
         # not called as a module: at its end ZeRO-3 would take a training pass to be over
         logprobs, _ = policy.model.forward(ids, attention_mask, mask)
         return [

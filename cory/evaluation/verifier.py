@@ -72,10 +72,10 @@ class VerifierEvaluator:
 
         questions: as they were shown to the author
         """
-        team, model = self.policy.team, self.policy.model
-        rows = readings(team.texts, questions, answers, team.context_length)
+        bundle, model = self.policy.bundle, self.policy.model
+        rows = readings(bundle.texts, questions, answers, bundle.context_length)
         size = self.policy.hardware.rollout_batch_size
-        pad = int(team.tokenizer.pad_token_id)
+        pad = int(bundle.tokenizer.pad_token_id)
         model.eval()
         with self.policy.engine.whole():
             model.activate()

@@ -5,16 +5,60 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from cory.config import ModelConfig
 from cory.functional.logprobs import LogitsOf, training_kl, training_logprobs
 from cory.functional.masking import aligned_right
 from cory.models.precision import products
-from cory.models.value_head import ValueHead, is_of_head
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
     from cory.models.lora import SharedBase
+
+
+def is_of_head(name: str) -> bool:
+    """Whether a weight of an actor and critic is one of its value head's."""
+    return name.startswith("value_head.")
+
+
+class ValueHead(nn.Linear):
+    """A linear layer on the last hidden states (Ma et al., eq. 10), made once per agent.
+
+    Letters: N states, H hidden width.
+    """
+
+    def __init__(
+        self,
+        lm: PreTrainedModel,
+        config: ModelConfig | None = None,
+        init: torch.Generator | None = None,
+    ) -> None:
+        """Weights uniform within 1/sqrt(hidden width), or 0; the bias is 0.
+
+        config: how the head begins and learns; None: its weights are 0, to be loaded
+        init: draws uniform weights
+        """
+        width = lm.get_output_embeddings().weight.shape[1]
+        super().__init__(width, 1)
+        self.probability = 0.0 if config is None else config.value_dropout
+        self.detached = config is not None and config.value_detached
+        with torch.no_grad():
+            self.weight.zero_()
+            self.bias.zero_()
+            if config is not None and config.value_init == "uniform":
+                self.weight.uniform_(-(width**-0.5), width**-0.5, generator=init)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Value of each state: (N, H) -> (N,) float32.
+
+        With `model.value_detached` its gradient ends here: the language model does not get it.
+        """
+        if self.detached:
+            hidden = hidden.detach()
+        hidden = F.dropout(hidden, self.probability, self.training)
+        return super().forward(hidden).squeeze(-1).float()
 
 
 class ActorCriticModel(nn.Module):
@@ -73,7 +117,7 @@ class ActorCriticModel(nn.Module):
 
         input_ids, attention_mask: (B, L)
         response_mask: (B, R) bool
-        ref_hidden, ref_head: of the reference (`Team.reference_outputs`), for the exact KL to it
+        ref_hidden, ref_head: of the reference (`reference_outputs`), for the exact KL to it
         most: response tokens that some process has, so that each calls the head as often
         returns: logprobs (B, R), values (B, R); float32, 0 where the mask is False; without a value
             head the values are None. With a reference: logprobs and KL (2, B, R), values
@@ -90,16 +134,11 @@ class ActorCriticModel(nn.Module):
             spoken = torch.stack([spoken, spread(kl, response_mask)])
         return spoken, self.spread_values(hidden, response_mask)
 
-    def values(self, hidden: Tensor) -> Tensor:
-        """Value of the state before each token: (N, H) -> (N,) float32."""
-        values: Tensor = self.head(hidden)
-        return values
-
     def spread_values(self, hidden: Tensor, response_mask: Tensor) -> Tensor | None:
         """Values (B, R) of the tokens of a mask, from their states (N, H); None without a head."""
         if self.value_head is None:
             return None
-        return spread(self.values(hidden), response_mask)
+        return spread(self.value_head(hidden), response_mask)
 
 
 def response_states(

@@ -34,6 +34,7 @@ def attention_by_rows(
     returns: (B, L, heads, width), and no weights where there are several parts
     """
     eager = own_attention(type(module))
+    assert eager is not None
     rows, heads, queries, _ = query.shape
     size = max(1, PART_BYTES // (4 * heads * queries * key.shape[2]))
     whole = size >= rows or query.device.type != "cpu"
@@ -50,17 +51,14 @@ def attention_by_rows(
     return torch.cat([eager(module, *part, dropout=dropout, **more)[0] for part in each]), None
 
 
-def own_attention(kind: type) -> Callable[..., Any]:
-    """Eager attention as the file of this class writes it; AttributeError where it has none."""
-    function: Callable[..., Any] = sys.modules[kind.__module__].eager_attention_forward
-    return function
+def own_attention(kind: type) -> Callable[..., Any] | None:
+    """Eager attention as the file of this class writes it; None where it has none."""
+    return getattr(sys.modules[kind.__module__], "eager_attention_forward", None)
 
 
 def attend_by_rows(lm: PreTrainedModel) -> None:
     """Let a model with eager attention compute it by rows from now on, on a CPU, where it can."""
-    if lm.config._attn_implementation == "eager" and hasattr(
-        sys.modules[type(lm).__module__], "eager_attention_forward"
-    ):
+    if lm.config._attn_implementation == "eager" and own_attention(type(lm)) is not None:
         lm.set_attn_implementation(BY_ROWS)
 
 

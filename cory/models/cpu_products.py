@@ -6,12 +6,9 @@ directory stores what was decided, and a CPU that decides otherwise does not go 
 
 import os
 import re
-from functools import cache
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-
-from cory.config import require
 
 BY_CPU = "${products_of_cpu:}"
 # environment variable: 1 or 0 in place of a look at the CPU, for tests and for comparisons
@@ -39,15 +36,9 @@ def cpu_has_bf16() -> bool:
     Linux alone tells; elsewhere it is False.
     """
     said = os.environ.get(CPU_HAS_BF16)
-    if said is None:
-        return _listed(CPU_INFO)
-    require(said in ("0", "1"), f"{CPU_HAS_BF16} must be 0 or 1, got '{said}'")
-    return said == "1"
-
-
-@cache
-def _listed(cpu_info: Path) -> bool:
-    return cpu_info.exists() and bool(INSTRUCTIONS.search(cpu_info.read_text(errors="replace")))
+    if said is not None:
+        return said == "1"
+    return CPU_INFO.exists() and bool(INSTRUCTIONS.search(CPU_INFO.read_text(errors="replace")))
 
 
 def register_resolver() -> None:

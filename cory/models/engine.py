@@ -8,29 +8,27 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import deepspeed
 import torch
 from deepspeed.constants import default_pg_timeout
 from deepspeed.ops import __compatible_ops__ as deepspeed_ops
-from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
-from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler, LossScaler
-from deepspeed.runtime.zero.config import ZeroStageEnum
-from deepspeed.utils.tensor_fragment import fragment_address
 from torch import Tensor
-from torch.distributed import DistError
 
 from cory import distributed
-from cory.config import BatchPlan, ConfigError, HardwareConfig, OptimiserConfig
+from cory.config import BatchPlan, HardwareConfig, OptimiserConfig, require
 from cory.models.actor_critic import ActorCriticModel
-from cory.models.exact_weights import exact_weights, read_parts, set_exact_weights, write_parts
-from cory.models.optimiser import moments_to_zero, new_optimiser, rate_groups
+from cory.models.optimiser import (
+    moments_to_zero,
+    new_optimiser,
+    rate_groups,
+    set_stepped_weights,
+    stepped_weights,
+)
 from cory.models.precision import DTYPES
-from cory.models.weight_files import UNREADABLE, first_line, load_plain
-
-# what DeepSpeed's files hold beside tensors and plain values; all of these only hold values
-HELD = (ZeroStageEnum, LossScaler, DynamicLossScaler, fragment_address)
+from cory.models.weight_files import load_plain
 
 
 def deepspeed_settings(
@@ -94,14 +92,6 @@ def stop_process_group() -> None:
         torch.distributed.destroy_process_group()
 
 
-class PlainCheckpointEngine(TorchCheckpointEngine):  # type: ignore[misc]  # it has no types
-    """Reads and writes DeepSpeed's files; DeepSpeed's own reader runs what a file asks it to."""
-
-    def load(self, path: str, map_location: Any = None) -> Any:
-        """As `load_plain`."""
-        return load_plain(Path(path), map_location, HELD)
-
-
 class Engine:
     """One agent's model under DeepSpeed: forward, backward, step.
 
@@ -109,8 +99,6 @@ class Engine:
     adapters moves the one that was not trained (zero gradients still meet Adam's momentum). Agents
     with full copies that begin every training with a new optimiser use one (shared_engine.py).
     """
-
-    present = True  # it always holds the weights that it saves
 
     def __init__(
         self,
@@ -128,7 +116,6 @@ class Engine:
         self.stage = hardware.zero_stage
         self.partitioned = self.stage == 3
         self._is_whole = False  # inside `whole`
-        self.keeps_gradients = self.stage == 0
         self.keeps_moments = not settings.new_each_training  # in checkpoints
         # of the weights, between two trainings
         self.kept_precision = torch.float32 if settings.trains_on() else DTYPES[precision]
@@ -141,14 +128,13 @@ class Engine:
             optimizer=new_optimiser([weights for _, weights in groups], settings),
             config=deepspeed_settings(hardware, plan, precision, settings.max_grad_norm),
         )
-        self._engine.checkpoint_engine = PlainCheckpointEngine(self._engine._config)
-        if self.keeps_gradients and precision == "fp32" and distributed.count() == 1:
+        if self.stage == 0 and precision == "fp32" and distributed.count() == 1:
             # the mean over one process: DeepSpeed would copy every gradient to and fro for it
             self._engine.enable_backward_allreduce = False
         self.skipped = False  # whether the last step was left out, for an overflow in fp16
         self.changed = False  # whether weights or optimiser may have, since it was last set
-        scaler = self._loss_scaler()
-        self._first_scale = {} if scaler is None else dict(vars(scaler))
+        self.occupant: Any = None  # the `StoredWeights` that it holds, if several policies use it
+        self._first_scale = dict(self._scale())
         # at stage 0 in half precision DeepSpeed steps once with zero gradients, which Adam counts
         self.reset_optimizer()
         self.hooked = self.partitioned
@@ -181,7 +167,7 @@ class Engine:
         returns: norm of the minibatch's gradient before clipping; None before the last microbatch
         """
         due = self._engine.is_gradient_accumulation_boundary()
-        norm = self._gradient_norm() if due and self.keeps_gradients else None
+        norm = self._gradient_norm() if due else None
         self._engine.step()
         if not due:
             return None
@@ -207,7 +193,7 @@ class Engine:
 
     def _gradient_norm(self) -> float | None:
         """Norm of all gradients where DeepSpeed computes none: at stage 0 in float32."""
-        if self.precision != "fp32":
+        if self.stage > 0 or self.precision != "fp32":
             return None
         gradients = [p.grad for p in self.trainable.values() if p.grad is not None]
         # squares are added up in float32 along rows only: over a million of them it is off in the
@@ -261,22 +247,25 @@ class Engine:
             name: getattr(p, "ds_tensor", p).detach() for name, p in self.model.named_parameters()
         }
 
+    def _states(self) -> Any:
+        """Adam's state by the weight that is stepped on; at stage 0 none before the first step."""
+        return getattr(self._optimizer, "optimizer", self._optimizer).state
+
     def moments(self) -> list[dict[str, Any]]:
         """Adam's state of each parameter (or flat partition) that has one."""
-        inner = getattr(self._optimizer, "optimizer", self._optimizer)
-        return [state for state in inner.state.values() if state]
+        return [state for state in self._states().values() if state]
 
-    def _loss_scaler(self) -> Any:
-        """The state of the loss's scale, which changes in fp16; None where DeepSpeed keeps none."""
-        return vars(self._optimizer).get("loss_scaler")
+    def _scale(self) -> dict[str, Any]:
+        """The state of the loss's scale, which changes in fp16; empty where DeepSpeed has none."""
+        return vars(getattr(self._optimizer, "loss_scaler", None) or SimpleNamespace())
 
     def reset_optimizer(self) -> None:
         """Forget Adam's moments and step counts; and the scale of the loss in fp16, if not kept."""
         self.changed = True
         for state in self.moments():
             moments_to_zero(state)
-        if not self.keeps_moments and self._first_scale:
-            vars(self._loss_scaler()).update(self._first_scale)
+        if not self.keeps_moments:
+            self._scale().update(self._first_scale)
 
     def set_weights(self, named: Mapping[str, Tensor]) -> None:
         """Overwrite trained weights; Adam's moments stay.
@@ -295,17 +284,17 @@ class Engine:
         if refresh is not None:
             refresh()
 
-    def exact_weights(self) -> list[Tensor]:
+    def stepped_weights(self) -> list[Tensor]:
         """This process's part of the weights that are stepped on, in float32."""
-        return exact_weights(self._optimizer, self.trainable.values())
+        return stepped_weights(self._optimizer, self.trainable.values())
 
-    def set_exact_weights(self, values: Sequence[Tensor]) -> None:
+    def set_stepped_weights(self, values: Sequence[Tensor]) -> None:
         """Overwrite them, and the weights of the passes; called by every process.
 
-        values: as `exact_weights` returned them, in any precision
+        values: as `stepped_weights` returned them, in any precision
         """
         self._begin_change()
-        set_exact_weights(self._optimizer, list(self.trainable.values()), values)
+        set_stepped_weights(self._optimizer, list(self.trainable.values()), values)
 
     def _begin_change(self) -> None:
         """Before weights are overwritten."""
@@ -314,61 +303,59 @@ class Engine:
         self.changed = True
         self._hook(None)
 
-    def parts_file(self, folder: Path, name: str) -> Path:
-        """Where this process's part of a policy's weights lies in a checkpoint."""
-        return folder / name / f"weights_{distributed.rank() if self.stage > 0 else 0}.pt"
-
     def save(self, folder: Path) -> None:
         """Write weights and, unless every training begins with a new one, the optimiser.
 
         Called by every process.
         """
-        if not self.keeps_moments:
-            parts = [part.to("cpu", self.kept_precision) for part in self.exact_weights()]
-            write_parts(self.parts_file(folder, self.model.name), parts)
-            return
-        self.model.activate()
-        hook = self.model.register_state_dict_post_hook(  # type: ignore[no-untyped-call]
-            _without_frozen
+        weights = self.stepped_weights()
+        if self.keeps_moments:
+            states = self._states()
+            content = {
+                "weights": [weight.detach() for weight in weights],
+                "moments": [states.get(weight, {}) for weight in weights],
+                "learning_rate": self.learning_rate,
+                "scale": {k: v for k, v in self._scale().items() if isinstance(v, int | float)},
+            }
+        else:
+            content = {"weights": [w.detach().to("cpu", self.kept_precision) for w in weights]}
+        self.write(folder, self.model.name, content)
+
+    def write(self, folder: Path, name: str, content: dict[str, Any]) -> None:
+        """Write what is kept of a policy; processes that hold the same write one file."""
+        path = self._file(folder, name)
+        if self.stage > 0 or distributed.rank() == 0:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            torch.save(content, path)
+
+    def read(self, folder: Path, name: str) -> dict[str, Any]:
+        """What `write` wrote; ConfigError where it holds code, or the state of another model."""
+        path = self._file(folder, name)
+        content: dict[str, Any] = load_plain(path, "cpu")
+        expected = [weight.shape for weight in self.stepped_weights()]
+        found = content.get("weights", []) if isinstance(content, dict) else []
+        require(
+            [getattr(weight, "shape", None) for weight in found] == expected,
+            f"{path} does not fit this model: it holds other weights",
         )
-        try:
-            self._engine.save_checkpoint(
-                str(folder), tag=self.model.name, save_latest=False, exclude_frozen_parameters=True
-            )
-        finally:
-            hook.remove()
+        return content
+
+    def _file(self, folder: Path, name: str) -> Path:
+        """This process's part of a policy in a checkpoint."""
+        return folder / name / f"policy_{distributed.rank() if self.stage > 0 else 0}.pt"
 
     def load(self, folder: Path) -> None:
-        """Load what `save` wrote; called by every process.
-
-        ConfigError where the files hold code, or something else than this model's state.
-        """
-        try:
-            self._load(folder)
-        except (ConfigError, torch.OutOfMemoryError, DistError):
-            raise
-        except UNREADABLE as error:
-            raise ConfigError(
-                f"{folder / self.model.name} does not fit this model: {first_line(error)}"
-            ) from error
-
-    def _load(self, folder: Path) -> None:
-        path = self.parts_file(folder, self.model.name)
-        if not self.keeps_moments and path.exists():  # else of a version that kept all moments
-            self.set_exact_weights(read_parts(path))
+        """Load what `save` wrote; called by every process."""
+        content = self.read(folder, self.model.name)
+        self.set_stepped_weights(content["weights"])
+        if not self.keeps_moments:
             return
-        self.model.activate()
-        path, _ = self._engine.load_checkpoint(
-            str(folder), tag=self.model.name, load_module_strict=self.model.base is None
-        )
-        if path is None:
-            raise ConfigError(f"{folder} has no checkpoint of {self.model.name}")
-
-
-def _without_frozen(
-    model: torch.nn.Module, state: dict[str, Any], prefix: str, metadata: Any
-) -> None:
-    """Drop frozen weights by all their names: DeepSpeed keeps the second name of a tied one."""
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        if not parameter.requires_grad:
-            state.pop(prefix + name, None)
+        self.set_learning_rate(content["learning_rate"])
+        self._scale().update(content["scale"])
+        states = self._states()
+        for weight, moments in zip(self.stepped_weights(), content["moments"], strict=True):
+            # where the device of a weight is the main memory, so is that of its moments
+            states[weight] = {
+                name: value.to(weight.device) if isinstance(value, Tensor) else value
+                for name, value in moments.items()
+            }

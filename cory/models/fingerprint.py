@@ -21,17 +21,11 @@ def byte_sum(tensor: Tensor) -> int:
     return sum(int(part.sum(dtype=torch.int64)) for part in torch.split(octets, SUMMED_AT_ONCE))
 
 
-def weight_sums(policies: Mapping[str, Policy]) -> dict[str, int]:
-    """`byte_sum` of each weight that a policy trains, whole, by "<policy> <weight>"."""
-    sums: dict[str, int] = {}
+def weights_fingerprint(policies: Mapping[str, Policy]) -> str:
+    """SHA-256 of the policies' trained weights, each whole, in hexadecimal digits."""
+    digest = hashlib.sha256()
     for policy in policies.values():
         with policy.whole():
-            for name, parameter in policy.model.trainable().items():
-                sums[f"{policy.name} {name}"] = byte_sum(parameter.detach())
-    return sums
-
-
-def weights_fingerprint(policies: Mapping[str, Policy]) -> str:
-    """SHA-256 of the policies' trained weights, in hexadecimal digits."""
-    lines = (f"{name} {total}\n" for name, total in weight_sums(policies).items())
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+            for name, weight in policy.model.trainable().items():
+                digest.update(f"{policy.name} {name} {byte_sum(weight.detach())}\n".encode())
+    return digest.hexdigest()

@@ -24,10 +24,9 @@ from transformers import (
 
 from cory.config import ConfigError, require
 from cory.models.context import context_length
-from cory.models.places import packaged, resolve
+from cory.models.paths import packaged, resolve
 from cory.models.precision import cast_weights
-from cory.models.sampling.supported import require_cache_of_tokens
-from cory.models.weight_files import UNREADABLE, first_line, load_plain
+from cory.models.weight_files import UNREADABLE, first_line
 
 QUANTISED = "quantization_config"  # config.json's name for how its weights are packed
 # names of weights in a checkpoint that sees images, too -> in one of its language model alone
@@ -80,24 +79,22 @@ def load_language_model(
         for name in [n for n in vars(config) if n.endswith(("dropout", "pdrop"))]:
             setattr(config, name, 0.0)
     packed = path.startswith("package:")
-    model, info = _load(
+    model = _load_weights(
         AutoModelForCausalLM,
         path,
         key,
-        remote_code,
+        quantisation,
+        device,
+        remote_code=remote_code,
         config=config,
         key_mapping=None if config is whole else OF_LANGUAGE_MODEL,
         dtype=torch.float32 if packed else dtype,
-        output_loading_info=True,
         attn_implementation=attention,
-        **quantised(quantisation, device),
     )
-    _refuse_missing(info, path, key)
     if packed:
         model = _unpacked(model)
         cast_weights(model, dtype)
-    settle(model, quantisation)
-    return model.eval()
+    return model
 
 
 def _of_language_model(config: Any, path: str, key: str, remote_code: bool = False) -> Any:
@@ -117,31 +114,7 @@ def _of_language_model(config: Any, path: str, key: str, remote_code: bool = Fal
         causal and not config.is_encoder_decoder,
         f"{key}={path}: {config.model_type} is no causal language model, which agents must be",
     )
-    require_cache_of_tokens(config, f"{key}={path}")
     return config
-
-
-def quantised(
-    quantisation: BitsAndBytesConfig | None, device: torch.device | None
-) -> dict[str, Any]:
-    """The loader's arguments for weights that are quantised while they are loaded."""
-    if quantisation is None:
-        return {}
-    return {"quantization_config": quantisation, "device_map": {"": device or "cpu"}}
-
-
-def settle(model: PreTrainedModel, quantisation: BitsAndBytesConfig | None) -> None:
-    """Free what quantising has left in memory; and switch off a repacking that loses gradients."""
-    if quantisation is not None:
-        for parameter in model.parameters():
-            if not hasattr(parameter, "quant_state"):
-                # a view of the file, which would stay in memory with all that was quantised
-                parameter.data = parameter.data.clone()
-    for module in model.modules():
-        # bitsandbytes, on processors with bfloat16: once a pass without gradient has repacked the
-        # weights in 4 bits, passes with gradient give none, without an error
-        if hasattr(module, "support_avx512bf16_for_cpu"):
-            module.support_avx512bf16_for_cpu = False
 
 
 def _unpacked(model: PreTrainedModel) -> PreTrainedModel:
@@ -190,24 +163,14 @@ def load_classifier(
     """
     if quantisation is not None:
         config = _load(AutoConfig, path, key)
-        with torch.device("meta"):
-            head = output_head(
-                AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
-            )
+        head = output_head(_empty(config, classifier=True))
         # by itself the library keeps the last layer of some classifiers, and quantises others'
         quantisation.llm_int8_skip_modules = None if head is None else [head[0]]
-    model, info = _load(
-        AutoModelForSequenceClassification,
-        path,
-        key,
-        dtype=dtype,
-        output_loading_info=True,
-        attn_implementation=attention,
-        **quantised(quantisation, device),
+    kind = AutoModelForSequenceClassification
+    model = _load_weights(
+        kind, path, key, quantisation, device, dtype=dtype, attn_implementation=attention
     )
-    _refuse_missing(info, path, key)
-    settle(model, quantisation)
-    return model.eval().requires_grad_(False)
+    return model.requires_grad_(False)
 
 
 def output_head(model: PreTrainedModel) -> tuple[str, nn.Linear] | None:
@@ -221,17 +184,9 @@ def output_head(model: PreTrainedModel) -> tuple[str, nn.Linear] | None:
 def load_encoder(path: str, key: str, dtype: torch.dtype) -> PreTrainedModel:
     """A model for hidden states of texts, frozen, in evaluation mode; of T5 the encoder."""
     whole = not _load(AutoConfig, path, key).is_encoder_decoder
-    model, info = _load(
-        AutoModel if whole else AutoModelForTextEncoding,
-        path,
-        key,
-        dtype=dtype,
-        output_loading_info=True,
-    )
+    kind = AutoModel if whole else AutoModelForTextEncoding
     # many checkpoints lack the pooling layer, which is not used here
-    info["missing_keys"] = [n for n in info["missing_keys"] if not n.startswith("pooler.")]
-    _refuse_missing(info, path, key)
-    return model.eval().requires_grad_(False)
+    return _load_weights(kind, path, key, unused="pooler.", dtype=dtype).requires_grad_(False)
 
 
 def longest_text(path: str, key: str) -> int | None:
@@ -250,50 +205,28 @@ def skeleton(
     if architecture is None:
         config = _load(AutoConfig, path, key, remote_code)
         return _empty(_of_language_model(config, path, key, remote_code), remote_code)
-    described = f"{key.removesuffix('path')}architecture"
-    config = _described(architecture, described)
-    if remote_code:
-        return _empty(config)
-    local = local_skeleton(path, key)
+    config = _described(architecture, f"{key.removesuffix('path')}architecture")
+    local = None if remote_code else local_skeleton(path, key)
     return _empty(config) if local is None else local
 
 
-def _empty(config: Any, remote_code: bool = False) -> PreTrainedModel:
-    with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(config, trust_remote_code=remote_code)
-
-
-def local_skeleton(path: str, key: str) -> PreTrainedModel | None:
-    """A language model without weights; None where its config.json is not on this machine."""
-    if path.startswith((".", "/", "~")) and not Path(path).expanduser().is_dir():
-        return None
-    config = _local_config(path, key)
-    return None if config is None else _empty(_of_language_model(config, path, key))
-
-
-def local_classifier(path: str, key: str) -> PreTrainedModel | None:
-    """A sequence classifier without weights; None without its config.json on this machine."""
-    config = _local_config(path, key)
-    if config is None:
-        return None
-    with torch.device("meta"):
-        return AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
-
-
-def _local_config(path: str, key: str) -> Any:
-    """A model's config.json; None where it is not on this machine."""
+def local_skeleton(path: str, key: str, classifier: bool = False) -> PreTrainedModel | None:
+    """A model without weights; None where its config.json is not on this machine."""
     try:
-        return AutoConfig.from_pretrained(
-            resolve(path, key),
-            local_files_only=True,
-            trust_remote_code=False,
-            **_file_of(path, key),
-        )
-    except UNREADABLE as error:
-        # the library raises OSError both for a file that is not there and for one that is damaged
-        if isinstance(error, OSError) and not Path(resolve(path, key)).exists():
-            return None
-        raise ConfigError(f"{key}={path}: cannot be loaded: {first_line(error)}") from error
+        config = _load(AutoConfig, path, key, local_files_only=True)
+    except ConfigError:
+        if Path(path).expanduser().exists():  # it is there, and damaged
+            raise
+        return None
+    return _empty(
+        config if classifier else _of_language_model(config, path, key), False, classifier
+    )
+
+
+def _empty(config: Any, remote_code: bool = False, classifier: bool = False) -> PreTrainedModel:
+    kind = AutoModelForSequenceClassification if classifier else AutoModelForCausalLM
+    with torch.device("meta"):
+        return kind.from_config(config, trust_remote_code=remote_code)
 
 
 def _described(architecture: dict[str, Any], key: str) -> Any:
@@ -310,12 +243,40 @@ def _described(architecture: dict[str, Any], key: str) -> Any:
         raise ConfigError(f"{key}: {reason}") from error
 
 
-def _refuse_missing(info: dict[str, Any], path: str, key: str) -> None:
-    """ConfigError where the checkpoint lacks a weight, which the library would draw at random."""
-    missing = sorted(info["missing_keys"])
+def _load_weights(
+    kind: Any,
+    path: str,
+    key: str,
+    quantisation: BitsAndBytesConfig | None = None,
+    device: torch.device | None = None,
+    unused: str = "no weight",
+    **options: Any,
+) -> PreTrainedModel:
+    """A model in evaluation mode; ConfigError where the checkpoint lacks one of its weights.
+
+    The library would draw that at random.
+
+    device: with quantisation, where the weights are quantised
+    unused: begins the names of those that it may lack
+    """
+    if quantisation is not None:
+        options |= {"quantization_config": quantisation, "device_map": {"": device or "cpu"}}
+    model, info = _load(kind, path, key, output_loading_info=True, **options)
+    missing = [name for name in sorted(info["missing_keys"]) if not name.startswith(unused)]
     require(
         not missing, f"{key}={path}: the checkpoint has no weights for {', '.join(missing[:3])}"
     )
+    for parameter in model.parameters() if quantisation is not None else ():
+        if not hasattr(parameter, "quant_state"):
+            # a view of the file, which would stay in memory with all that was quantised
+            parameter.data = parameter.data.clone()
+    for module in model.modules():
+        # bitsandbytes, on processors with bfloat16: once a pass without gradient has repacked the
+        # weights in 4 bits, passes with gradient give none, without an error
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
+    checked: PreTrainedModel = model.eval()
+    return checked
 
 
 def _file_of(path: str, key: str) -> dict[str, str]:
@@ -336,8 +297,6 @@ def _load(auto_class: Any, path: str, key: str, remote_code: bool = False, **opt
     except torch.OutOfMemoryError:
         raise
     except UNREADABLE as error:
-        if isinstance(error, pickle.UnpicklingError):
-            _refuse_code(Path(name), f"{key}={path}")
         if isinstance(error, OSError) and not Path(name).is_dir():
             raise ConfigError(
                 f"{key}={path}: no local folder, not in the local cache, and the hub did not give "
@@ -347,14 +306,6 @@ def _load(auto_class: Any, path: str, key: str, remote_code: bool = False, **opt
         reason = first_line(error)
         if isinstance(error, RuntimeError):  # the library's own words name no file
             reason = "the weights do not fit config.json"
+        if isinstance(error, pickle.UnpicklingError):
+            reason = "its weights hold code, which is not run; take a .safetensors form"
         raise ConfigError(f"{key}={path}: cannot be loaded: {reason}") from error
-
-
-def _refuse_code(folder: Path, said: str) -> None:
-    """ConfigError for weights that are pickled with code, naming the file where it is local."""
-    for file in sorted(folder.glob("*.bin")):
-        try:
-            load_plain(file, "meta")
-        except ConfigError as error:
-            raise ConfigError(f"{said}: {error}") from error
-    raise ConfigError(f"{said}: its weights hold code, which is not run; take a .safetensors form")

@@ -2,9 +2,8 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 from peft import (
@@ -14,7 +13,6 @@ from peft import (
     get_peft_model_state_dict,
     set_peft_model_state_dict,
 )
-from peft.tuners.lora import LoraLayer
 from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as DEFAULT_TARGETS
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -26,7 +24,6 @@ from cory.models.weight_files import UNREADABLE, first_line, load_tensors
 
 WEIGHTS = "adapter_model.safetensors"  # the name that PEFT looks for
 DESCRIPTION = "adapter_config.json"
-NO_ADAPTER = "__base__"  # PEFT's word for a row without an adapter
 
 
 class SharedBase:
@@ -38,18 +35,13 @@ class SharedBase:
     def __init__(self, lm: PreTrainedModel, config: AdapterConfig, seeds: dict[str, int]) -> None:
         """seeds: of each adapter's initial weights, by name."""
         self.lm = lm.requires_grad_(False)
-        targets = adapted_layers(lm, config.targets)
-        conv1d = any(
-            isinstance(module, Conv1D)
-            for name, module in lm.named_modules()
-            if name.rpartition(".")[2] in targets
-        )
         settings = LoraConfig(
             r=config.rank,
             lora_alpha=config.alpha,
             lora_dropout=config.dropout,
-            target_modules=targets,
-            fan_in_fan_out=conv1d,  # GPT-2 keeps its weights transposed
+            target_modules=adapted_layers(lm, config.targets),
+            # GPT-2 keeps its weights transposed
+            fan_in_fan_out=any(isinstance(module, Conv1D) for module in lm.modules()),
             task_type="CAUSAL_LM",
         )
         (first, *others) = seeds
@@ -72,28 +64,6 @@ class SharedBase:
             yield
         finally:
             self.peft.base_model.enable_adapter_layers()
-
-    @contextlib.contextmanager
-    def routed(self, names: Sequence[str | None]) -> Iterator[None]:
-        """Each row of the next passes goes through the adapter named for it; None: the base alone.
-
-        Only without gradient, in evaluation mode.
-        """
-        rows = [name or NO_ADAPTER for name in names]
-
-        def route(module: nn.Module, inputs: Any, keywords: dict[str, Any]) -> Any:
-            return inputs, {**keywords, "adapter_names": rows}
-
-        handles = [
-            module.register_forward_pre_hook(route, with_kwargs=True)
-            for module in self.lm.modules()
-            if isinstance(module, LoraLayer)
-        ]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def parameters_of(self, name: str) -> list[nn.Parameter]:
         """The adapter's own weights."""
@@ -175,26 +145,21 @@ def own(tensor: Tensor) -> Tensor:
 def adapted_layers(lm: PreTrainedModel, targets: list[str] | None) -> list[str]:
     """Names of the layers to adapt; ConfigError lists those of the model."""
     head = lm.get_output_embeddings()
-    linear = sorted(
-        {
-            name.rpartition(".")[2]
-            for name, module in lm.named_modules()
-            if isinstance(module, nn.Linear | Conv1D) and module is not head
-        }
-    )
-    known = f"this model has {', '.join(linear)}"
-    if targets is None:
-        defaults = DEFAULT_TARGETS.get(lm.config.model_type)
-        if defaults is None:
-            raise ConfigError(
-                f"model.adapter.targets=null: PEFT has no choice for {lm.config.model_type}; "
-                f"{known}"
-            )
-        return sorted(defaults)
-    wrong = sorted(set(targets) - set(linear))
+    linear = {
+        name.rpartition(".")[2]
+        for name, module in lm.named_modules()
+        if isinstance(module, nn.Linear | Conv1D) and module is not head
+    }
+    known = f"this model has {', '.join(sorted(linear))}"
+    chosen = targets or DEFAULT_TARGETS.get(lm.config.model_type)
     require(
-        not wrong,
+        chosen is not None,
+        f"model.adapter.targets=null: PEFT has no choice for {lm.config.model_type}; {known}",
+    )
+    wrong = sorted({*chosen} - linear)
+    require(
+        targets is None or not wrong,
         f"model.adapter.targets: {', '.join(wrong)} is no linear layer below the output head; "
         f"{known}",
     )
-    return sorted(targets)
+    return sorted(chosen)

@@ -1,6 +1,10 @@
-"""The optimisers that an engine can step with."""
+"""The optimisers that an engine can step with, and the weights that they step on, in float32.
 
-from collections.abc import Mapping, Sequence
+In half precision, and at ZeRO stages 1 to 3 in float32, too, the weights of the passes are another
+set: those of this set, rounded. So this set alone says what the weights are.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -8,7 +12,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from cory.config import OptimiserConfig
-from cory.models.value_head import is_of_head
+from cory.models.actor_critic import is_of_head
 
 # of bitsandbytes: which number each code of an 8-bit moment stands for; the same in every state
 CODES = ("qmap1", "qmap2")
@@ -54,3 +58,42 @@ def moments_to_zero(state: dict[str, Any]) -> None:
             state[name] = 0  # bitsandbytes counts steps in a plain number
         elif name not in CODES:
             value.zero_()
+
+
+def stepped_weights(optimizer: Any, trainable: Iterable[Tensor]) -> list[Tensor]:
+    """This process's part of the weights that are stepped on; flat where a stage splits them.
+
+    optimizer: what `deepspeed.initialize` returned
+    trainable: the weights of the passes, which are stepped on themselves at stage 0 in float32
+    """
+    for name in ("fp32_partitioned_groups_flat", "single_partition_of_fp32_groups"):
+        if hasattr(optimizer, name):  # stage 3; stages 1 and 2
+            return list(getattr(optimizer, name))
+    if hasattr(optimizer, "fp32_groups"):  # stage 0 in half precision
+        return [weight for group in optimizer.fp32_groups for weight in group]
+    return list(trainable)
+
+
+@torch.no_grad()
+def set_stepped_weights(
+    optimizer: Any, trainable: Sequence[Tensor], values: Sequence[Tensor]
+) -> None:
+    """Overwrite the weights that are stepped on, and round those of the passes from them.
+
+    values: as `stepped_weights` returns them, in any precision and on any device
+    """
+    split = hasattr(optimizer, "fp32_partitioned_groups_flat")
+    if split:  # small weights, which are kept whole, would be read as they were
+        optimizer.checkpoint_event_prologue()
+    for weight, value in zip(stepped_weights(optimizer, trainable), values, strict=True):
+        weight.copy_(value)
+    if split:
+        for number in range(len(values)):
+            optimizer._reassign_or_swap_out_partitioned_parameters(number)
+        optimizer.checkpoint_event_epilogue()  # puts these together again
+    elif hasattr(optimizer, "single_partition_of_fp32_groups"):
+        optimizer.update_lp_params()
+    elif hasattr(optimizer, "fp32_groups"):
+        for exact, rounded in zip(optimizer.fp32_groups, optimizer.fp16_groups, strict=True):
+            for one, other in zip(exact, rounded, strict=True):
+                other.data.copy_(one.data)

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from cory import distributed
-from cory.config import HardwareConfig, SamplingConfig, require
-from cory.episode import Asked, Context, Turn
+from cory.config import HardwareConfig, PPOConfig, SamplingConfig, require
+from cory.episode import Asked, Batch, Context, Turn
+from cory.functional.logprobs import sampled_kl
 from cory.functional.masking import pad_turns
+from cory.functional.scores import (
+    RunningMoments,
+    above_baselines,
+    adapted_kl_coef,
+    scaled_credits,
+)
 from cory.models.actor_critic import ActorCriticModel
+from cory.models.bundle import ModelBundle
 from cory.models.engine import Engine
 from cory.models.precision import kept_casts
 from cory.models.sampling.generation import Response, generate
 from cory.models.sampling.supported import require_supported
 from cory.models.shared_engine import StoredWeights
-from cory.models.team import Team
 from cory.seeding import Key, uniforms
 
 
@@ -44,11 +53,11 @@ def lengths_of(rows: Sequence[TokenRow | None]) -> list[int]:
 
 
 class Policy:
-    """One policy of a team, with its model and engine."""
+    """One policy: a model of a bundle, with its engine."""
 
     def __init__(
         self,
-        team: Team,
+        bundle: ModelBundle,
         model: ActorCriticModel,
         engine: Engine | None,
         hardware: HardwareConfig,
@@ -59,26 +68,21 @@ class Policy:
         self.frozen = False  # responds with the reference instead of its own weights
         # True during a roll-out with `model.rollout_dropout`, as in CORY's released code
         self.samples_with_dropout = False
-        self.team = team
+        self.bundle = bundle
         self._model = model
         self._engine = engine
         self._stored = stored
         self.hardware = hardware
         if hardware.cuda_graphs:
             with self.whole():
-                key = f"{team.group}.path={team.config.path}"
+                key = f"{bundle.group}.path={bundle.config.path}"
                 require_supported(model.lm.eval(), key, recorded=True)
 
     def reference(self, name: str) -> Policy:
-        """The frozen reference of its team, which responds under this name."""
+        """The frozen reference of its bundle, which responds under this name."""
         reference = copy.copy(self)
         reference.name, reference.frozen = name, True
         return reference
-
-    @property
-    def trains(self) -> bool:
-        """Whether it has an engine."""
-        return self._engine is not None
 
     @property
     def model(self) -> ActorCriticModel:
@@ -95,9 +99,17 @@ class Policy:
         return self._engine
 
     @property
-    def kept(self) -> Engine | StoredWeights:
-        """What a checkpoint saves of it."""
-        return self.engine if self._stored is None else self._stored
+    def in_engine(self) -> bool:
+        """Whether its engine, which others may use, too, holds its weights now."""
+        return self._stored is None or self._stored.present
+
+    def save(self, folder: Path) -> None:
+        """Write weights and optimiser into a checkpoint; called by every process."""
+        (self._stored or self.engine).save(folder)
+
+    def load(self, folder: Path) -> None:
+        """Load what `save` wrote; called by every process."""
+        (self._stored or self.engine).load(folder)
 
     def _enter(self) -> None:
         """Have its weights in an engine that others use, too; the reference needs none."""
@@ -117,22 +129,22 @@ class Policy:
         limit: the most tokens of a response
         sampling: None decodes greedily
         """
-        texts = [self.team.render(one.context) for one in asked]
+        texts = [self.bundle.render(one.context) for one in asked]
         numbers = [one.uniforms for one in asked if one.uniforms is not None]
         uniforms = torch.stack(numbers) if sampling is not None and numbers else None
         said = self.respond(texts, limit, sampling, uniforms)
-        plain = not self.team.config.special_tokens_in_text
+        plain = not self.bundle.config.special_tokens_in_text
         return [
             Turn(
                 agent=self.name,
                 role=one.role,
                 round=one.round,
                 context=text,
-                response=self.team.texts.response(ids, response.ids, plain),
+                response=self.bundle.texts.response(ids, response.ids, plain),
                 context_ids=ids,
                 response_ids=response.ids,
                 sampler_logprobs=response.sampler_logprobs,
-                cut_off=response.ids[-1] not in self.team.stops,
+                cut_off=response.ids[-1] not in self.bundle.stops,
             )
             for one, text, (ids, response) in zip(asked, texts, said, strict=True)
         ]
@@ -153,9 +165,9 @@ class Policy:
         """
         if not contexts:
             return []
-        tokenizer = self.team.tokenizer
-        rows = self.team.texts.ids(contexts)
-        longest, room = max(map(len, rows)), self.team.context_length
+        tokenizer = self.bundle.tokenizer
+        rows = self.bundle.texts.ids(contexts)
+        longest, room = max(map(len, rows)), self.bundle.context_length
         require(min(map(len, rows)) > 0, "a prompt has no tokens: the model needs at least one")
         require(
             longest + limit <= room,
@@ -165,25 +177,27 @@ class Policy:
         self.model.train(self.samples_with_dropout and not self.frozen)
         with self.whole():
             self.model.activate()
-            reference = self.team.reference(self.model)
+            reference = self.bundle.reference(self.model)
             acting = reference if self.frozen else nullcontext(self.model.lm)
             with acting as lm, kept_casts(lm):
 
                 def answer(batch: Sequence[int]) -> list[Response]:
-                    return generate(
+                    batch = batch[::-1]  # the longest first
+                    responses = generate(
                         lm,
                         [rows[number] for number in batch],
                         limit,
                         sampling,
                         None if uniforms is None else uniforms[list(batch)],
                         tokenizer.pad_token_id,
-                        self.team.stops,
+                        self.bundle.stops,
                         self.hardware.cuda_graphs,
-                        self.hardware.responses_at_once,
                     )
+                    return responses[::-1]
 
+                at_once = self.hardware.responses_at_once
                 responses = distributed.map_rows(
-                    range(len(rows)), len(rows), answer, lambda n: len(rows[n])
+                    range(len(rows)), at_once, answer, lambda n: len(rows[n])
                 )
         return list(zip(rows, responses, strict=True))
 
@@ -192,14 +206,14 @@ class Policy:
 
         rows: None stands for a row without tokens
         """
-        pad = self.team.tokenizer.pad_token_id
+        pad = self.bundle.tokenizer.pad_token_id
         tensors = pad_turns(
             # attention needs a token to look at, in absent rows, too
             [[pad] if row is None else row.context_ids for row in rows],
             [[] if row is None else row.response_ids for row in rows],
             pad,
         )
-        ids, attention_mask, response_mask = (tensor.to(self.team.device) for tensor in tensors)
+        ids, attention_mask, response_mask = (tensor.to(self.bundle.device) for tensor in tensors)
         return ids, attention_mask, response_mask
 
     def start_update(self, dropout: bool = False) -> None:
@@ -209,13 +223,135 @@ class Policy:
         """
         self.model.eval()
         if dropout:
-            self.model.lm.train(self.team.config.dropout)
+            self.model.lm.train(self.bundle.config.dropout)
             for name, module in self.model.named_modules():
                 if ".lora_dropout" in name or module is self.model.value_head:
                     module.train()
         for module in self.model.modules():  # the library looks at the mode of these alone
             if getattr(module, "gradient_checkpointing", False):
                 module.training = True
+
+
+class PPOPolicy(Policy):
+    """A policy with its KL coefficient and running score statistics, kept through every role."""
+
+    def __init__(
+        self,
+        bundle: ModelBundle,
+        model: ActorCriticModel,
+        engine: Engine,
+        config: PPOConfig,
+        hardware: HardwareConfig,
+        from_reference: bool,
+    ) -> None:
+        """from_reference: the policy starts as the reference."""
+        super().__init__(bundle, model, engine, hardware)
+        self.config = config
+        model.temperature = config.policy_temperature
+        self.from_reference = from_reference
+        self.updates = 0  # iterations with an update, from the first that changed weights on
+        self.start_statistics()
+
+    def start_statistics(self) -> None:
+        """Reset the KL coefficient and the running score statistics, as of a new trainer."""
+        self.updated = False  # since then
+        self.kl_coef = self.config.kl_coef
+        self.moments = RunningMoments()
+        self.baselines: dict[str, float] = {}  # of roles, with advantages=role_baseline
+
+    @contextmanager
+    def rolling_out(self) -> Iterator[None]:
+        """Sample as in a roll-out: with dropout where `model.rollout_dropout` asks for it."""
+        self.samples_with_dropout = self.updated and self.bundle.config.rollout_dropout
+        try:
+            yield
+        finally:
+            self.samples_with_dropout = False
+
+    def annotate(self, turns: list[Turn]) -> Batch:
+        """The turns as tensors, with each token's statistics under policy and reference.
+
+        Credits are scaled by this agent's running statistics, which first take in the turns.
+        """
+        if any(turn.credit is None for turn in turns if not turn.absent):
+            raise ValueError(f"{self.name}: a turn has no credit")
+        credits = [turn.credit or 0.0 for turn in turns]  # absent turns have no tokens
+        if self.config.score_scaling != "none":
+            self.moments.update([turn.credit or 0.0 for turn in turns if not turn.absent])
+        credits = scaled_credits(
+            credits, self.moments, self.config.score_scaling, self.config.score_clip
+        )
+        if self.config.advantages == "role_baseline":
+            present = [number for number, turn in enumerate(turns) if not turn.absent]
+            above = above_baselines(
+                [credits[number] for number in present],
+                [turns[number].role for number in present],
+                self.baselines,
+                self.config.baseline_decay,
+            )
+            for number, credit in zip(present, above, strict=True):
+                credits[number] = credit
+        input_ids, attention_mask, response_mask = self.tensors(turns)
+        self.model.eval()
+
+        def statistics(batch: Sequence[int]) -> Tensor:  # (b, 5, R); (b, 4, R) without values
+            rows = torch.tensor(batch)
+            tokens, values = self.bundle.statistics(
+                self.model, input_ids[rows], attention_mask[rows], response_mask[rows]
+            )
+            columns = [*tokens] if values is None else [*tokens, values]
+            return torch.stack(columns, dim=1).cpu()
+
+        with self.engine.whole(), kept_casts(self.model.lm):
+            rows = distributed.map_rows(
+                range(len(turns)),
+                self.hardware.rollout_batch_size,
+                statistics,
+                lambda number: turns[number].tokens,
+            )
+        columns = torch.stack(rows, dim=1).to(self.bundle.device)
+        logprobs, entropy, ref_logprobs, full, *values = columns
+        estimator = self.config.kl_estimator
+        kl = full if estimator == "full" else sampled_kl(logprobs, ref_logprobs, estimator)
+        return Batch(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            response_mask=response_mask,
+            credits=torch.tensor(credits, dtype=torch.float32, device=self.bundle.device),
+            logprobs=logprobs,
+            ref_logprobs=ref_logprobs,
+            kl=kl,
+            entropy=entropy,
+            values=values[0] if values else None,
+        )
+
+    def adapt_kl_coef(self, kl: float, turns: int) -> None:
+        """Update the KL coefficient after an iteration, when the controller is adaptive.
+
+        kl: mean over turns of the KL summed over tokens, nats
+        """
+        if self.config.kl_controller == "adaptive":
+            self.kl_coef = adapted_kl_coef(
+                self.kl_coef, kl, self.config.kl_target, self.config.kl_horizon, turns
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """KL coefficient, running score statistics, updates so far; weights are the engine's."""
+        return {
+            "kl_coef": self.kl_coef,
+            "moments": asdict(self.moments),
+            "baselines": dict(self.baselines),
+            "updates": self.updates,
+            "updated": self.updated,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self.kl_coef = state["kl_coef"]
+        self.moments = RunningMoments(**state["moments"])
+        self.baselines = dict(state["baselines"])
+        self.updates = state["updates"]
+        self.updated = state["updated"]
 
 
 class Actor(Protocol):

@@ -15,7 +15,6 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from cory.config import ConfigError
 from cory.models.attention import attend_by_rows
 
 # of tensors; TF32 is only what float32 numbers are rounded to inside a matrix product
@@ -25,27 +24,17 @@ DTYPES = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
-TF32_CAPABILITY = (8, 0)  # CUDA compute capability of the first devices that have it (Ampere)
 
 
 def set_float32_products(chosen: Mapping[str, str], device: torch.device) -> None:
     """Let CUDA compute the float32 matrix products of this process in TF32, or exactly.
 
     It is set in either case: TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, which some container images define,
-    changes what torch does by itself.
+    changes what torch does by itself. Devices before Ampere have no TF32 and compute exactly.
 
     chosen: `compute_precision` of every model in the process, by its setting
-    ConfigError for `tf32` on a device without it, which would compute exactly and not say so
     """
-    asked = [key for key, products in chosen.items() if products == "tf32"]
-    rounded = bool(asked) and device.type == "cuda"
-    if rounded:
-        found = torch.cuda.get_device_capability(device)
-        if found < TF32_CAPABILITY:
-            raise ConfigError(
-                f"{asked[0]}=tf32 needs a CUDA device of compute capability 8.0 or "
-                f"more, this one has {found[0]}.{found[1]}; set fp32"
-            )
+    rounded = "tf32" in chosen.values() and device.type == "cuda"
     torch.set_float32_matmul_precision("high" if rounded else "highest")
 
 

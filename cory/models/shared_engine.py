@@ -10,17 +10,7 @@ from pathlib import Path
 
 import torch
 
-from cory.config import require
 from cory.models.engine import Engine
-from cory.models.exact_weights import read_parts, write_parts
-
-
-class SharedEngine:
-    """An engine, and the policy whose weights it holds."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.occupant: StoredWeights | None = None
 
 
 class StoredWeights:
@@ -30,51 +20,46 @@ class StoredWeights:
     starts from the pretrained weights, else in float32: the bits that rounding drops count then.
     """
 
-    def __init__(self, name: str, shared: SharedEngine) -> None:
+    def __init__(self, name: str, engine: Engine) -> None:
         """Takes over the weights that the engine holds now."""
         self.name = name
-        self.shared = shared
-        engine = shared.engine
+        self.engine = engine
         self._parts = [
-            torch.empty(part.shape, dtype=engine.kept_precision) for part in engine.exact_weights()
+            torch.empty(part.shape, dtype=engine.kept_precision)
+            for part in engine.stepped_weights()
         ]
         self._copy_out()
 
     @property
     def present(self) -> bool:
         """Whether the engine holds these weights now."""
-        return self.shared.occupant is self
+        return self.engine.occupant is self
 
     def enter(self) -> None:
         """Put these weights into the engine, and its present ones back; every process does it."""
-        earlier, engine = self.shared.occupant, self.shared.engine
+        engine = self.engine
+        earlier = engine.occupant
         if earlier is self:
             return
         if earlier is not None and engine.changed:
             earlier._copy_out()
-        engine.set_exact_weights(self._parts)
+        engine.set_stepped_weights(self._parts)
         engine.model.name = self.name
         engine.changed = False
-        self.shared.occupant = self
+        engine.occupant = self
 
     def _copy_out(self) -> None:
-        for stored, part in zip(self._parts, self.shared.engine.exact_weights(), strict=True):
-            stored.copy_(part)
+        for stored, part in zip(self._parts, self.engine.stepped_weights(), strict=True):
+            stored.copy_(part.detach())
 
     def save(self, folder: Path) -> None:
         """As `Engine.save`."""
         if self.present:
             self._copy_out()
-        write_parts(self.shared.engine.parts_file(folder, self.name), self._parts)
+        self.engine.write(folder, self.name, {"weights": self._parts})
 
     def load(self, folder: Path) -> None:
         """As `Engine.load`."""
-        path = self.shared.engine.parts_file(folder, self.name)
         if self.present:
-            self.shared.occupant = None
-        parts = read_parts(path)
-        require(
-            [part.shape for part in parts] == [own.shape for own in self._parts],
-            f"{path} does not fit this model: it holds other weights",
-        )
-        self._parts = parts
+            self.engine.occupant = None
+        self._parts = self.engine.read(folder, self.name)["weights"]

@@ -75,9 +75,13 @@ class Texts:
         self._require_embedded(*rows)
         return rows
 
+    def context_ids(self, context: Context) -> list[int]:
+        """Token ids of a context, when it is rendered."""
+        return self.ids([self.render(context)])[0]
+
     def tokens(self, context: Context) -> int:
-        """The number of tokens of a context, when it is rendered."""
-        return len(self.ids([self.render(context)])[0])
+        """The number of these."""
+        return len(self.context_ids(context))
 
     def words(self, text: str) -> int:
         """The number of tokens of a text within another one."""
@@ -105,6 +109,27 @@ class Texts:
             (before, whole[len(before) :] if whole[: len(before)] == before else alone)
             for before, whole, alone in rows
         ]
+
+    def require_learnable(self) -> None:
+        """ConfigError where `answer_ids` cannot be learnt as what a model would have said."""
+        context = self.render(self.asked)
+        before, whole = self.ids([context, context + self.between + ANSWER])
+        require(
+            whole[: len(before)] == before,
+            f"{self.said}: its tokenizer reads a context and a response together otherwise than "
+            f"one after the other, so nothing can be learnt from texts",
+        )
+        require(self.end is not None, f"{self.said}: its tokenizer has no EOS to end a text with")
+
+    def answer_ids(self, text: str) -> list[int]:
+        """Token ids of a text as a response, ended as if the model had ended by itself.
+
+        It stands behind its context with one space; in a chat as the template has it.
+        """
+        lead = self.between.removeprefix(self.gap)
+        ((_, ids),) = self.pairs([self.render(self.asked)], [lead + text.strip()])
+        assert self.end is not None
+        return [*ids, self.end]
 
     def response(self, context: Sequence[int], ids: Sequence[int], plain: bool = True) -> str:
         """The text of a response: what its token ids add to the text of their context.
@@ -176,41 +201,6 @@ class Texts:
                 f" is number {most}, and the model has embeddings for {self.embedded} tokens; take "
                 f"the tokenizer that belongs to it, or resize its embeddings"
             )
-
-
-class Codec:
-    """The tokens of contexts and of responses that were not sampled.
-
-    A response stands behind its context with one space; in a chat as the template has it.
-    """
-
-    def __init__(self, texts: Texts, longest: int) -> None:
-        """longest: the most tokens of a context."""
-        self.texts = texts
-        self.longest = longest
-        self.context = texts.render(texts.asked)
-        self.lead = texts.between.removeprefix(texts.gap)
-        before, whole = texts.ids([self.context, self.context + texts.between + ANSWER])
-        require(
-            whole[: len(before)] == before,
-            f"{texts.said}: its tokenizer reads a context and a response together otherwise than "
-            f"one after the other, so nothing can be learnt from texts",
-        )
-        require(texts.end is not None, f"{texts.said}: its tokenizer has no EOS to end a text with")
-
-    def fits(self, context: str) -> bool:
-        """Whether a context is not too long."""
-        return self.texts.tokens(context) <= self.longest
-
-    def context_ids(self, context: str) -> list[int]:
-        """Token ids of a context in the model's chat template, if any; with its BOS, if any."""
-        return self.texts.ids([self.texts.render(context)])[0]
-
-    def response_ids(self, text: str) -> list[int]:
-        """Token ids of a response, ended as if the model had ended by itself."""
-        ((_, ids),) = self.texts.pairs([self.context], [self.lead + text.strip()])
-        assert self.texts.end is not None
-        return [*ids, self.texts.end]
 
 
 def _message(role: str, content: str) -> Message:

@@ -1,14 +1,13 @@
 """Files of weights and training state, read as tensors and plain values: no file runs code.
 
 A pickle can call any function while it is read. torch's own unpickler (`weights_only`) builds
-tensors, containers and numbers alone, and the classes that it is told of. A safetensors file holds
-nothing else.
+tensors, containers and numbers alone. A safetensors file holds nothing else.
 """
 
 import pickle
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,21 +38,23 @@ UNREADABLE = (
 )
 
 
-def load_plain(
-    path: Path, map_location: Any = None, held: Sequence[Callable[..., Any]] = ()
-) -> Any:
+def load_plain(path: Path, map_location: Any = None) -> Any:
     """What torch.save has written; ConfigError where it holds code or cannot be read.
 
     map_location: as of torch.load
-    held: classes that it may hold beside tensors and plain values
     """
     try:
-        with torch.serialization.safe_globals(list(held)):
-            return torch.load(path, map_location=map_location, weights_only=True)
+        return torch.load(path, map_location=map_location, weights_only=True)
     except torch.OutOfMemoryError:
         raise
     except UNREADABLE as error:
-        raise ConfigError(f"{path} {fault(error)}") from error
+        fault = f"cannot be read: {first_line(error)}"
+        if isinstance(error, pickle.UnpicklingError):
+            named = re.search(r"GLOBAL (\S+)", str(error))
+            fault = "cannot be read: it is no file of tensors"
+            if named is not None:
+                fault = f"holds code, which is not run: it names {named[1]}; take tensors alone"
+        raise ConfigError(f"{path} {fault}") from error
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
@@ -76,16 +77,6 @@ def _readable(path: Path) -> Iterator[None]:
         missing = isinstance(error, FileNotFoundError)
         reason = "there is no such file" if missing else first_line(error)
         raise ConfigError(f"{path} cannot be read: {reason}") from error
-
-
-def fault(error: BaseException) -> str:
-    """What an error of torch.load says about a file, after its name."""
-    if isinstance(error, pickle.UnpicklingError):
-        named = re.search(r"GLOBAL (\S+)", str(error))
-        if named is None:
-            return "cannot be read: it is no file of tensors"
-        return f"holds code, which is not run: it names {named[1]}; weights are tensors alone"
-    return f"cannot be read: {first_line(error)}"
 
 
 def first_line(error: BaseException) -> str:

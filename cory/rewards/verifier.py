@@ -12,7 +12,7 @@ from cory.episode import Episode, Prompt, Turn
 from cory.functional.advantages import last_token
 from cory.functional.masking import pad_turns
 from cory.functional.verdicts import verdict_logits
-from cory.models.actor_critic import ActorCriticModel, response_states
+from cory.models.actor_critic import ActorCriticModel, ValueHead, response_states
 from cory.models.context import require_context_length
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.precision import (
@@ -23,7 +23,6 @@ from cory.models.precision import (
     store_as_products,
 )
 from cory.models.tokenization import Texts
-from cory.models.value_head import ValueHead
 from cory.runs.export import VALUE_HEAD, load_head, load_likelihood_coef
 from cory.tasks import Task
 from cory.tasks.judged import judge_rest
@@ -95,7 +94,7 @@ def correctness_probabilities(
     tensors = pad_turns([row[0] for row in rows], [row[1] for row in rows], pad)
     ids, attended, mask = (tensor.to(model.head.weight.device) for tensor in tensors)
     if model.likelihood_coef == 0:  # without the log-probabilities of the vocabulary
-        logits = model.values(response_states(model.lm, ids, attended, last_token(mask)))
+        logits = model.head(response_states(model.lm, ids, attended, last_token(mask)))
     else:
         # not as a module: ZeRO-3's hooks are collectives, and processes have unequal rows
         logprobs, values = model.forward(ids, attended, mask)

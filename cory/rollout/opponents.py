@@ -1,12 +1,11 @@
 """Opponents in word games: the policy itself, other runs' agents, scripts, a remote model."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cory.config import OfflineConfig
 from cory.endpoint import Endpoint
 from cory.models.policy import Actor, Policy
-from cory.models.visitor import Visitor
 from cory.rollout.endpoint import EndpointActor, Server
 from cory.rollout.games import Seat
 from cory.tasks.game import GameTask
@@ -23,14 +22,14 @@ class Opponents:
         config: OfflineConfig,
         task: GameTask,
         policy: Policy,
-        others: Mapping[str, Policy | Visitor],
+        others: Mapping[str, Callable[[], Policy]],
         run_dir: Path,
     ) -> None:
-        """others: agents of other runs, by opponent's name"""
+        """others: load agents of other runs, by opponent's name"""
         self.task = task
         self.policy = policy
         self.others = others
-        self.actors: dict[str, Actor] = {policy.name: policy, **others}
+        self.actors: dict[str, Actor] = {policy.name: policy}
         if "start" in config.played_against.values():
             self.actors["start"] = policy.reference("start")
         self.endpoint: Endpoint | None = None
@@ -38,7 +37,6 @@ class Opponents:
             assert config.endpoint is not None  # settings without one were refused
             self.endpoint = Endpoint(config.endpoint, run_dir / REPLIES)
             self.actors[ENDPOINT] = EndpointActor(ENDPOINT, Server(self.endpoint))
-        self.present: Visitor | None = None
 
     def seats(self, name: str, kind: str) -> dict[str, Seat]:
         """What the opponent called `name` plays each role by.
@@ -51,16 +49,12 @@ class Opponents:
         return dict.fromkeys(self.task.game.roles, Seat(player, remote=kind == ENDPOINT))
 
     def seat(self, name: str) -> None:
-        """Load the weights of an opponent that is a visitor; another one's are let go before."""
-        visitor = self.others.get(name)
-        if visitor is not self.present:
+        """Load the weights of another run's agent; those of another one are let go before."""
+        if name in self.others and name not in self.actors:
             self.dismiss()
-        if isinstance(visitor, Visitor):
-            visitor.arrive()
-            self.present = visitor
+            self.actors[name] = self.others[name]()
 
     def dismiss(self) -> None:
-        """Let the weights of the last visitor go."""
-        if self.present is not None:
-            self.present.leave()
-            self.present = None
+        """Let the weights of another run's agent go."""
+        for name in self.others:
+            self.actors.pop(name, None)

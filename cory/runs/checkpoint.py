@@ -25,7 +25,7 @@ from cory.models.weight_files import load_plain
 from cory.runs.files import WriteError, sha256_of, sync, sync_tree, unwritten, write_whole
 from cory.runs.run_dir import BEST, CHECKPOINTS, MANIFEST, PART
 
-FORMAT = 2  # of a checkpoint's files and states; one of another format is refused
+FORMAT = 3  # of a checkpoint's files and states; one of another format is refused
 BEST_FILE = "best.json"  # in best/: metric, mode, value and iteration
 
 
@@ -65,7 +65,7 @@ class Checkpoints:
                 part.mkdir()
             distributed.wait_for_all()
             for agent in agents.values():
-                agent.kept.save(part)
+                agent.save(part)
             torch.save(state, part / state_file())
             distributed.wait_for_all()
             fault = distributed.first_works(partial(self._publish, part, place, done))
@@ -94,7 +94,7 @@ class Checkpoints:
         place = places[0]
         done = distributed.first_works(partial(self._inspect, place))
         for agent in agents.values():
-            agent.kept.load(place)
+            agent.load(place)
         return done, load_plain(place / state_file())
 
     def _inspect(self, place: Path) -> int:

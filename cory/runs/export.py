@@ -19,7 +19,7 @@ from cory import distributed
 from cory.config import Config, ConfigError, ModelConfig, require
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.loading import load_language_model
-from cory.models.places import resolve
+from cory.models.paths import resolve
 from cory.models.policy import Policy
 from cory.models.weight_files import load_notes, load_tensors
 from cory.runs.files import WriteError, sync, sync_tree
@@ -53,9 +53,9 @@ def export_agents(
             shutil.copy(Path(config.run_dir) / SETTINGS, place)
 
     def write(agent: Policy) -> None:
-        own = agent.team.config
+        own = agent.bundle.config
         card = model_card(agent.model, own, config, commit, done)
-        export(agent.model, agent.team.tokenizer, part / agent.name, own.path, card)
+        export(agent.model, agent.bundle.tokenizer, part / agent.name, own.path, card)
 
     def publish() -> None:
         """Put the agents in their place, all at once, when they are on the disk."""
@@ -141,7 +141,7 @@ def model_card(
 ) -> str:
     """The README.md of an exported agent: what it is and how to load it.
 
-    own: settings of the agent's base model, which may be the team's second one
+    own: settings of the agent's base model, which may be the partner's
     done: iterations so far, where the run is not over
     """
     algorithm = config.algorithm
@@ -218,7 +218,7 @@ def agent_folders(
     for name in ("path", "sharing"):
         ours, theirs = getattr(config, name), made_with(name)
         require(
-            theirs == ours or {str(theirs), ours} == {"adapters", "adapter_copies"},
+            theirs == ours,
             f"{key} was trained with {group}.{name}={theirs}, not {ours}",
         )
     if config.sharing != "copies":

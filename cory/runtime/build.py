@@ -7,8 +7,8 @@ import torch
 
 from cory.algorithms.parts import Parts
 from cory.config import Config, HardwareConfig, builder, plan_of, products_of, require
+from cory.models.bundle import ModelBundle
 from cory.models.precision import set_float32_products
-from cory.models.team import Team
 from cory.rewards import Reward, RunFacts, RunReward
 from cory.runs.recorder import git
 from cory.runs.stop import StopRequest
@@ -29,17 +29,17 @@ def check_devices(hardware: HardwareConfig) -> None:
     )
 
 
-def check_context(config: Config, team: Team) -> None:
+def check_context(config: Config, bundle: ModelBundle) -> None:
     """Refuse prompts that a model cannot read; an observer's may turn out longer."""
     task, algorithm = config.task, config.algorithm
-    response, context = algorithm.sampling.max_response_tokens, team.context_length
-    own = 0 if task.counts_whole_contexts else team.texts.own_tokens
+    response, context = algorithm.sampling.max_response_tokens, bundle.context_length
+    own = 0 if task.counts_whole_contexts else bundle.texts.own_tokens
     around = f", {own} of them around every prompt" if own else ""
     require(
         task.max_prompt_tokens + response + own <= context,
         f"task.max_prompt_tokens ({task.max_prompt_tokens}) and "
         f"algorithm.sampling.max_response_tokens ({response}) exceed the context of "
-        f"{team.group}={team.config.name} ({context} tokens{around})",
+        f"{bundle.group}={bundle.config.name} ({context} tokens{around})",
     )
 
 
@@ -56,17 +56,17 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
         device = torch.device("cuda", torch.cuda.current_device())  # this process's own
     set_float32_products(products_of(config), device)
     streams = Streams(config.seed)
-    team = Team(config.model, device)
-    partner = None if config.partner is None else Team(config.partner, device, "partner")
+    bundle = ModelBundle(config.model, device)
+    partner = None if config.partner is None else ModelBundle(config.partner, device, "partner")
     algorithm = config.algorithm
-    teams = [team] if partner is None else [team, partner]
+    bundles = [bundle] if partner is None else [bundle, partner]
     # where another model speaks, this one only counts the tokens of prompts
-    for one in [] if algorithm.speaks_remotely() else teams:
+    for one in [] if algorithm.speaks_remotely() else bundles:
         check_context(config, one)
-    task: Task = builder("task", config.task.name)(config.task, team.tokenizer, streams.data)
+    task: Task = builder("task", config.task.name)(config.task, bundle.tokenizer, streams.data)
     reward: Reward = build_reward(config.reward, task, device)
     if isinstance(reward, RunReward):
-        reward.begin(RunFacts(Path(config.run_dir), algorithm.iterations, team.tokenizer))
+        reward.begin(RunFacts(Path(config.run_dir), algorithm.iterations, bundle.tokenizer))
     require(
         algorithm.iterations == 0
         or algorithm.repeats_prompts
@@ -77,10 +77,10 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
     )
     # refused now rather than after the last iteration
     held_out = task.held_out(config.evaluation.prompts, config.evaluation.split)
-    for one, prompt in product(teams, held_out[:1]):
+    for one, prompt in product(bundles, held_out[:1]):
         if one.config.chat and not algorithm.speaks_remotely():
             one.render(prompt.opening)
-    for text, one in product(config.evaluation.probes, teams):
+    for text, one in product(config.evaluation.probes, bundles):
         tokens = one.tokens(task.prompt_of(text).opening)
         require(
             tokens + algorithm.sampling.max_response_tokens <= one.context_length,
@@ -91,7 +91,7 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
     return Parts(
         config,
         plan_of(config),
-        team,
+        bundle,
         partner,
         task,
         reward,

@@ -25,7 +25,7 @@ from cory.config import (
 )
 from cory.config.base import typed
 from cory.models.context import described_length
-from cory.models.places import resolve
+from cory.models.paths import resolve
 from cory.runs.run_dir import AGENTS, has_iterations, read_record, require_own
 from cory.runs.settings import read_settings
 from cory.tasks.data.tables import file_of_split, file_rows, require_columns

@@ -11,7 +11,7 @@ from cory.functional.credit import score_of
 from cory.functional.logprobs import sampled_kl
 from cory.functional.masking import masked_mean
 from cory.functional.ngrams import copied_share, distinct_share
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 
 COPIED = 4  # tokens in a row that count as repeated
 QUANTILE = 0.99  # where not all is in float32 a few tokens are far off, and most not at all
@@ -25,7 +25,7 @@ def agent_metrics(agent: PPOPolicy, turns: list[Turn], batch: Batch) -> Metrics:
     scores = [score_of(turn) for turn in turns]
     score = sum(scores) / count
     kl = batch.kl.sum().item() / count
-    stops = agent.team.stops
+    stops = agent.bundle.stops
     sampled = [logprob for turn in turns for logprob in turn.sampler_logprobs]
     gap = torch.tensor(sampled, device=batch.logprobs.device) - batch.logprobs[mask]
     values = {

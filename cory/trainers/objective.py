@@ -11,7 +11,7 @@ from cory.config import PPOConfig
 from cory.episode import Batch
 from cory.functional.logprobs import MAX_LOG_RATIO, sampled_kl
 from cory.functional.losses import LossAverage, clipped_policy_loss, clipped_value_loss
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.trainers.estimators import Estimate
 
 Numbers = dict[str, Tensor]  # to be added up over the minibatch
@@ -86,7 +86,7 @@ class Objective:
         if self.config.kl_in != "loss" or self.config.kl_loss != "full":
             logprobs, values = self.agent.engine(*inputs)
             return logprobs, values, None
-        reference = self.agent.team.reference_outputs(self.agent.model, *inputs)
+        reference = self.agent.bundle.reference_outputs(self.agent.model, *inputs)
         spoken, values = self.agent.engine(*inputs, *reference)
         return spoken[0], values, spoken[1]
 

@@ -187,7 +187,7 @@ class OfflineTrainer:
         known = torch.tensor([example.reference for example in examples], device=own.device)
         ratios = (own - known).exp()
         off = typical_worst(ratios - 1, torch.ones_like(ratios, dtype=torch.bool), policy)
-        tolerance = tolerance_of(policy.team.config)
+        tolerance = tolerance_of(policy.bundle.config)
         if not off < tolerance:
             raise FirstUpdateError(
                 f"{policy.name}: before the first update on a set of games the policy ratio is off "

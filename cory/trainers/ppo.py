@@ -15,8 +15,7 @@ from cory.evaluation.evaluate import Evaluator
 from cory.functional.advantages import equal_groups
 from cory.functional.groups import groups_of
 from cory.functional.losses import loss_average
-from cory.models.policy import Actor
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import Actor, PPOPolicy
 from cory.models.sampling.generation import draw_limit
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut

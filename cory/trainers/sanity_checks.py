@@ -11,10 +11,9 @@ from torch import Tensor
 from cory import distributed
 from cory.config import ModelConfig
 from cory.episode import Batch, Metrics
+from cory.models.actor_critic import is_of_head
 from cory.models.fingerprint import byte_sum
-from cory.models.policy import Policy
-from cory.models.ppo_policy import PPOPolicy
-from cory.models.value_head import is_of_head
+from cory.models.policy import Policy, PPOPolicy
 from cory.trainers.metrics import tail_of
 
 # float32 rounding over a few dozen tokens stays far below; bf16 has 8 bits of mantissa, fp16 and
@@ -42,7 +41,7 @@ def typical_worst(off: Tensor, mask: Tensor, policy: Policy) -> float:
     found = off.abs()[mask]
     if len(found) == 0:
         return 0.0
-    model = policy.team.config
+    model = policy.bundle.config
     if model.precision == model.compute_precision == "fp32":
         return float(found.max())
     return tail_of(found.float())
@@ -54,7 +53,7 @@ def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:
     A distribution that differs because of `algorithm.sampling` is reported and the run goes on: the
     log-probabilities that PPO uses are then not those of the distribution that was sampled from.
     """
-    tolerance = tolerance_of(agent.team.config)
+    tolerance = tolerance_of(agent.bundle.config)
     index = torch.arange(min(len(batch), 16))
     rows = batch.rows(index)
     agent.start_update()  # so that what is random in updates alone is seen
@@ -79,7 +78,7 @@ def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:
         )
     gap = metrics[f"objective/sampler_gap/{agent.name}"]
     reasons = agent.config.sampling.changes_distribution(agent.config.policy_temperature)
-    if agent.updated and agent.team.config.rollout_dropout:  # its first update moved nothing
+    if agent.updated and agent.bundle.config.rollout_dropout:  # its first update moved nothing
         reasons.append("model.rollout_dropout=true")
     if not reasons:
         if abs(gap) < tolerance:
@@ -105,12 +104,12 @@ def local_fingerprints(agents: Mapping[str, Policy]) -> Fingerprints:
     """
     prints: Fingerprints = {}
     for agent in agents.values():
-        if not agent.kept.present:
+        if not agent.in_engine:
             continue
         parameters = dict(agent.model.named_parameters())
         for name, part in agent.engine.own_parts().items():
             prints[id(parameters[name])] = (f"{agent.name}: {name}", byte_sum(part))
-        for name, parameter in agent.team.pretrained.named_parameters():
+        for name, parameter in agent.bundle.pretrained.named_parameters():
             if id(parameter) not in prints and not parameter.is_meta:
                 prints[id(parameter)] = (f"reference: {name}", byte_sum(parameter.detach()))
     return prints

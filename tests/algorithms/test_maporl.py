@@ -75,7 +75,7 @@ def test_who_speaks_with_more_agents_and_turns_than_in_training() -> None:
     assert [two.actor(1, agent) for agent in range(3)] == [
         *("agent_0_turn_2", "agent_1_turn_2", "agent_0_turn_2"),
     ]
-    assert [[name for name in names] for _, names in two.names_by_team()] == [
+    assert [[name for name in names] for _, names in two.names_by_bundle()] == [
         ["agent_0_turn_2", "agent_0_turn_3"],
         ["agent_1_turn_2", "agent_1_turn_3"],
     ]
@@ -85,7 +85,7 @@ class Teams:
     """Stands for the parts: two teams by name."""
 
     def __init__(self, partner: str | None = None) -> None:
-        self.team, self.partner = "first", partner
+        self.bundle, self.partner = "first", partner
 
 
 def test_one_turn_at_a_time_the_last_first() -> None:
@@ -344,8 +344,8 @@ def test_a_mixed_team_goes_on_from_another_run(questions: ConfigOf, tmp_path: Pa
         json.dumps({key: getattr(config, key).model_dump() for key in ("model", "partner")})
     )
     for name, agent in trainer.agents.items():
-        path = agent.team.config.path
-        export(agent.model, agent.team.tokenizer, tmp_path / "agents" / name, path, "")
+        path = agent.bundle.config.path
+        export(agent.model, agent.bundle.tokenizer, tmp_path / "agents" / name, path, "")
     resumed = build(questions(*words, f"init_from={tmp_path}"), Last())
     for name, agent in resumed.agents.items():
         theirs = trainer.agents[name].model.state_dict()

@@ -178,7 +178,7 @@ def test_a_verifier_learns_from_whole_chats(own: Settings, monkeypatch: pytest.M
     assert len(asked) > 24
     assert all(isinstance(context, list) and context[0] == SYSTEM for context in asked)
     contexts = [
-        parts.team.tokenizer.decode(example.context_ids, skip_special_tokens=True)
+        parts.bundle.tokenizer.decode(example.context_ids, skip_special_tokens=True)
         for example in collected.examples["verifier"]
     ]
     assert contexts and all(context.startswith("[INST] Be kind.") for context in contexts)

@@ -226,7 +226,7 @@ def test_replies_say_what_they_are(team: Team) -> None:
     )
     trainer = build(team(text, "algorithm.agents=[one]"))
     trainer.step(0)
-    stops = trainer.agents["one"].team.stops
+    stops = trainer.agents["one"].bundle.stops
     for episode in trainer.episodes:
         (turn,) = episode.turns
         assert turn.text == turn.response and turn.ids == turn.response_ids

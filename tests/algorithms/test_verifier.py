@@ -15,8 +15,8 @@ from cory.config import Config, VerifierRewardConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.evaluation.responses import PromptScores
 from cory.evaluation.verifier import verdict_metrics
+from cory.models.actor_critic import is_of_head
 from cory.models.attention import BY_ROWS
-from cory.models.value_head import is_of_head
 from cory.rewards.verifier import Verifier, correctness_probabilities, readings
 from cory.runs.export import VALUE_HEAD, export
 from cory.trainers.supervised import SupervisedTrainer
@@ -75,7 +75,7 @@ def test_each_question_gives_as_many_right_as_wrong_answers(
         f"algorithm.balance={str(balance).lower()}", "algorithm.answers_per_question=8"
     )
     collector = collector_of(config)
-    eos = collector.policy.team.tokenizer.eos_token_id
+    eos = collector.policy.bundle.tokenizer.eos_token_id
     collected = collector(0)
     examples = collected.examples["verifier"]
     labels = [example.label for example in examples]
@@ -171,7 +171,7 @@ def train(verifier_config: Settings, tmp_path: Path) -> Callable[[str, float], T
         trainer.step(1)
         policy = trainer.agents["verifier"]
         folder = tmp_path / "verifier"
-        export(policy.model, policy.team.tokenizer, folder, config.model.path, "")
+        export(policy.model, policy.bundle.tokenizer, folder, config.model.path, "")
         return trainer, folder
 
     return make
@@ -190,14 +190,14 @@ def test_the_reward_is_what_the_verifier_says_in_training(
     policy = trainer.agents["verifier"]
     coef = trainer.config.likelihood_coef  # type: ignore[attr-defined]  # a verifier's
     queries = [f"{number} and 3? So" for number in range(len(SAID))]
-    rows = readings(policy.team.texts, queries, SAID, None)
+    rows = readings(policy.bundle.texts, queries, SAID, None)
     logits = []
     policy.model.eval()
     for context, response in rows:  # one by one: nothing is padded
         ids = torch.tensor([[*context, *response]])
         mask = torch.ones(1, len(response), dtype=torch.bool)
         logprobs, values = policy.engine(ids, torch.ones_like(ids, dtype=torch.bool), mask)
-        assert ids[0, -1] == policy.team.tokenizer.eos_token_id
+        assert ids[0, -1] == policy.bundle.tokenizer.eos_token_id
         logits.append(values[0, -1] + coef * logprobs[0, :-1].sum())
     episodes = [
         Episode(Prompt(query, query), [turn(said)])
@@ -239,7 +239,7 @@ def test_verdicts_are_no_training_pass(verifier_config: Settings) -> None:
     trainer = build_verifier(verifier_config("algorithm.likelihood_coef=0.7"))
     (policy,) = trainer.agents.values()
     policy.model.register_forward_pre_hook(lambda *_: pytest.fail("called as a module"))
-    rows = readings(policy.team.texts, ["What?"] * 2, [" this", " that"], 64)
+    rows = readings(policy.bundle.texts, ["What?"] * 2, [" this", " that"], 64)
     with torch.no_grad():
         found = correctness_probabilities(policy.model.eval(), rows, 0)
     assert len(found) == 2 and all(0 < each < 1 for each in found)

@@ -114,7 +114,7 @@ evaluation.k=[1,2] -> must not exceed evaluation.samples=1
 evaluation.k=[1,1] -> must not name anything twice
 evaluation.probes=[a,' '] -> number 2 must not be empty
 evaluation.probes=[a,b,a] -> must not name anything twice
-model.quantisation=nf4 -> needs model.sharing=adapters or adapter_copies, got copies
+model.quantisation=nf4 -> needs model.sharing=adapters, got copies
 hardware.processes=128
     -> 128 processes are more than algorithm.prompts_per_iteration=64
     -> algorithm.minibatch_size=64: must be a multiple of the number of proc
@@ -126,7 +126,6 @@ hardware.offload_parameters=true ; hardware.zero_stage=2
     -> needs hardware.zero_stage=3, got 2
     -> needs hardware.offload_optimizer=tru
 hardware.offload_parameters=true ; hardware.zero_stage=3 -> needs hardware.offload_optimizer=tru
-hardware.routed_reference=true -> needs model.sharing=adapters or adapter_copies, got
 hardware.nodes=2 -> needs hardware.rendezvous=host:port, which all nodes reach
 model.precision=fp16
     -> needs hardware.device=cuda, got cpu
@@ -202,7 +201,7 @@ algorithm.prompts.other='{number}' -> must contain {response}
     "pair": """
 algorithm.param_sharing=per_turn
     -> partner=tiny_2x: needs algorithm.param_sharing=per_agent or per_turn_agent, got per_
-partner.quantisation=nf4 -> needs partner.sharing=adapters or adapter_copies, got
+partner.quantisation=nf4 -> needs partner.sharing=adapters, got
 model.value_init=foo ; partner.value_init=foo
     -> must be uniform or zero
     -> partner.value_init=foo: must be uniform or zero

@@ -25,8 +25,8 @@ from cory.evaluation.diversity import DebateRecord, Diversity, nll_others, token
 from cory.evaluation.maft import MaftMetrics
 from cory.evaluation.scorers import Encoder, Scorer
 from cory.functional.diversity import kl_between, kl_diversity
+from cory.models.bundle import ModelBundle
 from cory.models.policy import Policy
-from cory.models.team import Team
 from tests.support.close import assert_close
 from tests.support.fixtures import make_tokenizer, save
 
@@ -73,14 +73,14 @@ def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> str:
 def policies(config_of: Callable[..., Config]) -> list[Policy]:
     """Three critics of which no two are alike."""
     config = config_of("hardware.rollout_batch_size=2")
-    team = Team(config.model, CPU)
+    bundle = ModelBundle(config.model, CPU)
     stream = torch.Generator().manual_seed(0)
-    models = list(team.new_models(["critic_0", "critic_1", "critic_2"], stream))
+    models = list(bundle.new_models(["critic_0", "critic_1", "critic_2"], stream))
     for model in models:
         with torch.no_grad():
             for parameter in model.lm.parameters():
                 parameter.add_(0.05 * torch.randn(parameter.shape, generator=stream))
-    return [Policy(team, model, None, config.hardware) for model in models]
+    return [Policy(bundle, model, None, config.hardware) for model in models]
 
 
 def debated(
@@ -153,12 +153,12 @@ def test_distributions_of_responses(tiny_model: str, batch_size: int) -> None:
 def test_nll_by_hand(policies: list[Policy]) -> None:
     contexts = ["the", "a film and it is", "movie", "it"]
     responses = ["a good film", "bad", "", "the movie was a good film"]
-    team, model = policies[1].team, policies[1].model
+    bundle, model = policies[1].bundle, policies[1].model
     found = token_nll(policies[1], contexts, responses)
     assert found[2] is None
     for context, response, nll in zip(contexts, responses, found, strict=True):
         if nll is not None:
-            shown, said = (team.tokenizer(text)["input_ids"] for text in (context, response))
+            shown, said = (bundle.tokenizer(text)["input_ids"] for text in (context, response))
             with torch.no_grad():
                 logits = model.lm(torch.tensor([[*shown, *said]])).logits[0]
             expected = F.cross_entropy(logits[len(shown) - 1 : -1], torch.tensor(said))

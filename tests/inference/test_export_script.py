@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory.config import Config
 from cory.inference import load_team, merge
-from cory.models.team import Team
+from cory.models.bundle import ModelBundle
 from cory.runs.export import export
 from tests.support.commands import last_wins, short_settings
 from tests.support.llama import save_llama
@@ -125,7 +125,7 @@ def test_a_base_in_4_bits_is_merged_as_the_adapter_was_trained_on_it(
     llama = save_llama(tmp_path / "llama")
     words = ("model.sharing=adapters", f"model.quantisation={quantisation}")
     config = config_of(f"model.path={llama}", *words, "model.adapter.targets=null")
-    team = Team(config.model, torch.device("cpu"))
+    team = ModelBundle(config.model, torch.device("cpu"))
     (model,) = team.new_models(["agent_0"], torch.Generator())
     for name, weight in model.lm.named_parameters():
         if "lora_B" in name:

@@ -47,19 +47,16 @@ def passed(lm: PreTrainedModel) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("make", [gpt2, llama])
-@pytest.mark.parametrize("products", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(("at_once", "parts"), [(1, 5), (2, 3), (5, 1)])
+@pytest.mark.parametrize(("at_once", "parts"), [(2, 3), (5, 1)])
 def test_parts_give_the_bits_of_the_whole(
     make: Callable[[], PreTrainedModel],
-    products: torch.dtype,
     at_once: int,
     parts: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     torch.manual_seed(0)
     lm = make().eval()
-    if products == torch.bfloat16:
-        lm.product_dtype = products
+    lm.product_dtype = torch.bfloat16
     whole = passed(lm)
     attend_by_rows(lm)
     assert lm.config._attn_implementation == BY_ROWS
@@ -75,10 +72,7 @@ def test_parts_give_the_bits_of_the_whole(
 
     monkeypatch.setattr(attention, "own_attention", counted)
     monkeypatch.setattr(attention, "PART_BYTES", at_once * PAIRS)
-    for ours, theirs in zip(passed(lm), whole, strict=True):
-        if products == torch.bfloat16:
-            assert torch.equal(ours, theirs)
-        assert torch.allclose(ours, theirs, rtol=1e-4, atol=1e-4 * float(theirs.abs().max()))
+    assert all(map(torch.equal, passed(lm), whole))
     assert len(calls) == 2 * parts and sum(calls) == 2 * 5 and max(calls) == at_once
 
 

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory.config import Config, ConfigError
 from cory.episode import Asked
-from cory.models.team import Team
+from cory.models.bundle import ModelBundle
 from cory.runtime.build import build_parts
 from tests.support.building import build, measure
 from tests.support.composing import parsed
@@ -36,19 +36,19 @@ WORDS = [
 ]
 
 
-def team(path: str, *words: str) -> Team:
-    return Team(parsed(f"model.path={path}", *words).model, torch.device("cpu"))
+def bundle(path: str, *words: str) -> ModelBundle:
+    return ModelBundle(parsed(f"model.path={path}", *words).model, torch.device("cpu"))
 
 
 def test_a_text_is_one_message_and_begins_once(llama: str) -> None:
-    chat = team(llama, "model.chat=true")
+    chat = bundle(llama, "model.chat=true")
     assert chat.render("Why?") == "<s>[INST] Why? [/INST]"
     (ids,) = chat.texts.ids([chat.render("Why?")])
     assert ids[0] == BOS and ids.count(BOS) == 1
     assert chat.tokens("Why?") == len(ids)
     two = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
     assert chat.render(two) == "<s>[INST] a [/INST]<s>[INST] b [/INST]"
-    plain = team(llama)
+    plain = bundle(llama)
     assert plain.render("Why?") == "Why?"
     with pytest.raises(ValueError, match="does not chat"):
         plain.render(two)
@@ -56,21 +56,21 @@ def test_a_text_is_one_message_and_begins_once(llama: str) -> None:
 
 def test_a_model_without_template_cannot_chat(tiny_model: str) -> None:
     with pytest.raises(ConfigError, match="has no chat template"):
-        team(tiny_model, "model.chat=true")
+        bundle(tiny_model, "model.chat=true")
     words = ["+model@partner=tiny", f"partner.path={tiny_model}", "partner.chat=true"]
     config = parsed("algorithm=maporl", "algorithm.param_sharing=per_agent", *words)
     assert config.partner is not None
     with pytest.raises(ConfigError, match=r"^partner\.chat=true: the tokenizer of partner\.path="):
-        Team(config.partner, torch.device("cpu"), "partner")
+        ModelBundle(config.partner, torch.device("cpu"), "partner")
 
 
 def test_a_response_ends_at_any_of_the_checkpoints_stops(llama: str, tmp_path: Path) -> None:
-    assert team(llama).stops == {EOS}
+    assert bundle(llama).stops == {EOS}
     model = AutoModelForCausalLM.from_pretrained(llama)
     model.generation_config.eos_token_id = [EOS, 300]
     model.save_pretrained(tmp_path)
-    team(llama).tokenizer.save_pretrained(tmp_path)
-    assert team(str(tmp_path)).stops == {EOS, 300}
+    bundle(llama).tokenizer.save_pretrained(tmp_path)
+    assert bundle(str(tmp_path)).stops == {EOS, 300}
 
 
 def with_template(llama: str, folder: Path, template: str) -> list[str]:
@@ -92,12 +92,12 @@ def test_a_prompt_has_the_ids_that_the_template_gives_it(
 ) -> None:
     """No BOS where the template has none, though the tokenizer adds it to other texts."""
     parts = build_parts(config_of(*with_template(llama, tmp_path / "m", template)))
-    policies = parts.new_policies(["agent_0"], parts.team)
+    policies = parts.new_policies(["agent_0"], parts.bundle)
     policy, texts = policies["agent_0"], ["Why?", "the movie"]
     spoken = policy.turns([Asked(text, "solo") for text in texts], 2, None)
     for text, turn in zip(texts, spoken, strict=True):
         asked = [{"role": "user", "content": text}]
-        found = parts.team.tokenizer.apply_chat_template(asked, add_generation_prompt=True)
+        found = parts.bundle.tokenizer.apply_chat_template(asked, add_generation_prompt=True)
         assert turn.context_ids == found["input_ids"]
 
 
@@ -135,7 +135,7 @@ def test_a_response_ends_where_the_template_ends_it(llama: str, tmp_path: Path) 
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "m")
     tokenizer.add_special_tokens({"additional_special_tokens": ["<0x01>"]})
     tokenizer.save_pretrained(tmp_path / "m")
-    chat = team(str(tmp_path / "m"), *words)
+    chat = bundle(str(tmp_path / "m"), *words)
     assert chat.stops == {EOS, tokenizer.convert_tokens_to_ids("<0x01>")}
 
 

@@ -9,16 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, Phi3Config, Phi3ForCausalLM
+from transformers import Phi3Config, Phi3ForCausalLM
 
 from cory.config import Config, ConfigError
-from cory.functional.masking import pad_turns
 from cory.memory import Shape
+from cory.models.bundle import ModelBundle
 from cory.models.context import context_length, described_length, require_context_length
 from cory.models.policy import Policy
-from cory.models.team import Team
 from cory.runtime.build import build_parts
-from cory.seeding import uniforms
 from tests.support.composing import parsed
 from tests.support.llama import BOS, EOS, llama_tokenizer
 
@@ -52,76 +50,38 @@ def phi3(short: list[float], long: list[float]) -> Phi3Config:
     )
 
 
-def team_of(folder: Path, config: Phi3Config) -> Team:
+def bundle_of(folder: Path, config: Phi3Config) -> ModelBundle:
     torch.manual_seed(0)
     Phi3ForCausalLM(config).save_pretrained(folder)
     llama_tokenizer().save_pretrained(folder)
-    return Team(parsed(f"model.path={folder}").model, torch.device("cpu"))
-
-
-def sampled_and_fresh(team: Team, prompts: list[str], limit: int) -> list[tuple[Any, Any]]:
-    """Log-probabilities of each response: while it was sampled, and by one pass over all rows."""
-    (model,) = team.new_models(["agent_0"], torch.Generator())
-    config = parsed()
-    policy = Policy(team, model, None, config.hardware)
-    said = policy.respond(
-        prompts,
-        limit,
-        config.algorithm.sampling,
-        torch.stack([uniforms((1, row), limit) for row in range(len(prompts))]),
-    )
-    assert max(len(response.ids) for _, response in said) == limit
-    contexts, responses = [ids for ids, _ in said], [response.ids for _, response in said]
-    ids, mask, response = pad_turns(contexts, responses, EOS)
-    with torch.no_grad():
-        fresh, _ = model.eval()(ids, mask, response)
-    return [
-        (torch.tensor(one.sampler_logprobs), fresh[row][response[row]])
-        for row, (_, one) in enumerate(said)
-    ]
+    return ModelBundle(parsed(f"model.path={folder}").model, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(("short", "length"), [(SHORT, SWITCH), (LONG, WHOLE)])
-def test_a_response_is_scored_as_it_was_sampled_up_to_the_switch_and_refused_beyond(
+def test_a_response_may_reach_to_the_switch_and_is_refused_beyond(
     tmp_path: Path, short: list[float], length: int
 ) -> None:
     """With one set of frequencies the whole context is there."""
-    team = team_of(tmp_path, phi3(short, LONG))
-    assert team.context_length == length
-    prompt = "a" * 10
-    room = min(length - team.tokens(prompt), SWITCH)
-    for sampled, fresh in sampled_and_fresh(team, [prompt, "b"], room):
-        assert torch.allclose(sampled, fresh, atol=1e-4)
+    bundle = bundle_of(tmp_path, phi3(short, LONG))
+    assert bundle.context_length == length
+    (model,) = bundle.new_models(["agent_0"], torch.Generator())
+    policy, room = Policy(bundle, model, None, parsed().hardware), length - bundle.tokens("a" * 10)
+    policy.respond(["a" * 10], room, None, None)
     with pytest.raises(ConfigError, match=f"context of {length} tokens"):
-        sampled_and_fresh(team, [prompt], length - team.tokens(prompt) + 1)
+        policy.respond(["a" * 10], room + 1, None, None)
 
 
-@pytest.mark.parametrize(("long", "length"), [(LONG, SWITCH), (SHORT, WHOLE)])
-def test_the_command_reads_the_same_from_the_file(
-    long: list[float], length: int, tmp_path: Path
-) -> None:
-    """As transformers writes it now, and as the hub's older files have it."""
-    phi3(SHORT, long).save_pretrained(tmp_path)
-    written = json.loads((tmp_path / "config.json").read_text())
-    assert described_length(written) == context_length(phi3(SHORT, long)) == length
-    rope = written.pop("rope_parameters")
-    del rope["original_max_position_embeddings"], rope["rope_type"]
-    assert written["original_max_position_embeddings"] == SWITCH
-    older = {**written, "rope_scaling": {**rope, "type": "longrope"}}
-    assert described_length(older) == context_length(Phi3Config(**older)) == length
-    assert Shape(Phi3ForCausalLM(phi3(SHORT, long))).context == length
+def test_the_command_reads_the_longest_text_from_the_file(tmp_path: Path) -> None:
+    phi3(SHORT, LONG).save_pretrained(tmp_path)
+    assert described_length(json.loads((tmp_path / "config.json").read_text())) == WHOLE
+    assert described_length({"n_positions": 7}) == 7
+    assert described_length({"n_positions": "7"}) is None
+    assert Shape(Phi3ForCausalLM(phi3(SHORT, LONG))).context == SWITCH
 
 
 def test_only_sets_of_frequencies_that_change_end_a_context() -> None:
-    once_and_for_all = {
-        "rope_type": "llama3",
-        "rope_theta": 10000.0,
-        "factor": 8.0,
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-        "original_max_position_embeddings": SWITCH,
-    }
-    llama = LlamaConfig(max_position_embeddings=WHOLE, rope_parameters=once_and_for_all)
+    fixed = {"rope_type": "llama3", "original_max_position_embeddings": SWITCH}
+    llama: Any = SimpleNamespace(max_position_embeddings=WHOLE, rope_parameters=fixed)
     assert context_length(llama) == WHOLE
     # one set of settings for each kind of layer
     kinds: Any = {"full": phi3(SHORT, LONG).rope_parameters, "sliding": {"rope_type": "default"}}
@@ -135,7 +95,7 @@ def test_only_sets_of_frequencies_that_change_end_a_context() -> None:
 @pytest.mark.slow
 def test_a_token_that_begins_every_text_is_counted(tmp_path: Path) -> None:
     """Prompts are counted without BOS; a longest one would be refused in mid-run."""
-    team_of(tmp_path, phi3(SHORT, LONG))
+    bundle_of(tmp_path, phi3(SHORT, LONG))
 
     def config(longest: int, *words: str) -> Config:
         return parsed(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import platform
-import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from cory.config import ConfigError, parse_config
 from cory.models import cpu_products
@@ -33,8 +30,6 @@ def products(*words: str) -> str:
     [
         ((), "bf16", "fp32"),  # the quickstart
         (FIG3, "bf16", "fp32"),  # a tiny model in place of GPT-2
-        (("experiment=maporl/gsm8k_maporl_exact", "scale=small"), "bf16", "fp32"),
-        (("model=smollm2_135m",), "bf16", "fp32"),  # any model with float32 weights
         (("experiment=cory/imdb_cory",), "fp32", "fp32"),  # a run of the paper's own
         (("model.compute_precision=fp32",), "fp32", "fp32"),  # what is typed wins
         ((*FIG3, "model.compute_precision=fp32"), "fp32", "fp32"),
@@ -70,40 +65,19 @@ def test_every_model_of_a_small_run_has_the_same_precision(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("flags\t\t: fpu avx512f avx512_bf16\n", True),
-        ("processor\t: 0\nflags\t\t: fpu amx_bf16 amx_tile\n", True),
+        ("processor\t: 0\nflags\t\t: fpu amx_bf16 avx512_bf16\n", True),
         ("flags\t\t: fpu avx2 avx512f avx512_vnni\n", False),
         ("Features\t: fp asimd i8mm bf16\n", True),
-        ("Features\t: fp asimd\n", False),
-        (None, False),  # no Linux
     ],
 )
 def test_linux_lists_the_instructions(
-    text: str | None,
-    expected: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    text: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(CPU_HAS_BF16)
     monkeypatch.setattr(cpu_products, "CPU_INFO", tmp_path / "cpuinfo")
-    if text is not None:
-        (tmp_path / "cpuinfo").write_text(text)
+    assert cpu_has_bf16() is False  # no Linux
+    (tmp_path / "cpuinfo").write_text(text)
     assert cpu_has_bf16() is expected
-
-
-@pytest.mark.skipif(
-    (sys.platform, platform.machine()) != ("linux", "x86_64"), reason="torch names these flags"
-)
-def test_torch_sees_the_same_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(CPU_HAS_BF16)
-    found = torch.cpu.get_capabilities()
-    assert cpu_has_bf16() == (found["avx512_bf16"] or found["amx_bf16"])
-
-
-def test_another_value_of_the_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CPU_HAS_BF16, "yes")
-    with pytest.raises(ConfigError, match="CORY_CPU_HAS_BF16 must be 0 or 1, got 'yes'"):
-        cpu_has_bf16()
 
 
 @pytest.mark.parametrize("began_with", [True, False])

@@ -13,7 +13,7 @@ from cory.episode import Turn
 from cory.memory import Shape, parts_of
 from cory.models.loading import load_language_model, nf4, skeleton
 from cory.models.lora import adapted_layers
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
@@ -85,7 +85,7 @@ def test_adapters_lie_where_the_conf_file_says(llama_config: Callable[..., Confi
 
 
 def test_the_tokenizer_gets_a_pad_token_that_is_no_token_of_a_text(agents: Agents) -> None:
-    tokenizer = agents["agent_0"].team.tokenizer
+    tokenizer = agents["agent_0"].bundle.tokenizer
     assert tokenizer.chat_template is not None
     assert tokenizer.pad_token_id == tokenizer.eos_token_id == EOS
     assert EOS not in tokenizer(LONG)["input_ids"]
@@ -115,7 +115,7 @@ def test_policy_reference_and_value_of_each_agent(agents: Agents, llama: str) ->
     if any(type(m).__name__ == "Linear4bit" for m in agents["agent_0"].model.lm.modules()):
         packing = nf4(True, torch.float32, torch.float32)
     base = load_language_model(llama, "model.path", False, torch.float32, packing)
-    context, response = agents["agent_0"].team.tokenizer(LONG)["input_ids"], [60, 61, EOS]
+    context, response = agents["agent_0"].bundle.tokenizer(LONG)["input_ids"], [60, 61, EOS]
     ids, places = torch.tensor([context + response]), slice(len(context) - 1, -1)
     said = []
     for agent in agents.values():

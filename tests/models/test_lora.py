@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,36 +10,37 @@ import torch
 
 from cory.config import Config, ConfigError
 from cory.models.actor_critic import ActorCriticModel
-from cory.models.team import Team
+from cory.models.bundle import ModelBundle
 from tests.models.test_team import INPUTS
 from tests.support.building import build
-from tests.support.close import assert_close
 from tests.support.refusals import refusal
 
 ConfigOf = Callable[..., Config]
 NAMES = ["agent_0", "agent_1"]
 
 
-def team_of(config_of: ConfigOf, *overrides: str) -> tuple[Team, list[ActorCriticModel]]:
+def bundle_of(config_of: ConfigOf, *overrides: str) -> tuple[ModelBundle, list[ActorCriticModel]]:
     """A team whose adapters differ from the base and from each other."""
     config = config_of("model.sharing=adapters", *overrides)
-    team = Team(config.model, torch.device("cpu"))
-    models = list(team.new_models(NAMES, torch.Generator().manual_seed(0)))
+    bundle = ModelBundle(config.model, torch.device("cpu"))
+    models = list(bundle.new_models(NAMES, torch.Generator().manual_seed(0)))
     noise = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for model in models:
             assert model.base is not None
             for parameter in model.base.parameters_of(model.name):
                 parameter.add_(0.1 * torch.randn(parameter.shape, generator=noise))
-    return team, [model.eval() for model in models]
+    return bundle, [model.eval() for model in models]
 
 
 @pytest.fixture(scope="module")
-def pair(config_of: ConfigOf) -> tuple[Team, list[ActorCriticModel]]:
-    return team_of(config_of)
+def pair(config_of: ConfigOf) -> tuple[ModelBundle, list[ActorCriticModel]]:
+    return bundle_of(config_of)
 
 
-def test_agents_share_every_weight_of_the_base(pair: tuple[Team, list[ActorCriticModel]]) -> None:
+def test_agents_share_every_weight_of_the_base(
+    pair: tuple[ModelBundle, list[ActorCriticModel]],
+) -> None:
     _, (first, second) = pair
     assert first.lm is second.lm
     own = [set(map(id, model.trainable().values())) for model in (first, second)]
@@ -48,37 +48,6 @@ def test_agents_share_every_weight_of_the_base(pair: tuple[Team, list[ActorCriti
     both = {id(p) for model in (first, second) for p in model.parameters()}
     base = [p for p in first.lm.parameters() if id(p) not in own[0] | own[1]]
     assert len(both) == len(base) + len(own[0]) + len(own[1])
-
-
-def test_one_pass_for_policy_and_reference_gives_the_numbers_of_two(
-    pair: tuple[Team, list[ActorCriticModel]],
-) -> None:
-    team, (model, _) = pair
-    two, values = team.statistics(model, *INPUTS)
-    one, routed_values = team.statistics(model, *INPUTS, routed=True)
-    assert two.full_kl[INPUTS[2]].min() > 0
-    for column, routed_column in zip(two, one, strict=True):
-        assert_close(routed_column, column)
-    assert_close(routed_values, values)
-
-
-def test_each_row_goes_through_the_adapter_named_for_it(
-    pair: tuple[Team, list[ActorCriticModel]],
-) -> None:
-    team, (first, second) = pair
-    assert first.base is not None
-    ids = torch.tensor([[5, 9, 40, 11]] * 3)
-    with torch.no_grad():
-        with first.base.routed(["agent_1", None, "agent_0"]):
-            rows = first.lm(ids).logits
-        second.activate()
-        expected = [first.lm(ids[:1]).logits]
-        with team.reference(first) as reference:
-            expected.append(reference(ids[:1]).logits)
-        first.activate()
-        expected.append(first.lm(ids[:1]).logits)
-    assert_close(rows, torch.cat(expected))
-    assert all((a - b).abs().max() > 1e-3 for a, b in itertools.pairwise(expected))
 
 
 @pytest.mark.slow
@@ -102,7 +71,7 @@ def test_gradient_checkpointing_makes_layers_run_again(config_of: ConfigOf) -> N
 
 
 def test_an_exported_adapter_is_described_by_the_same_bytes(
-    pair: tuple[Team, list[ActorCriticModel]], tmp_path: Path
+    pair: tuple[ModelBundle, list[ActorCriticModel]], tmp_path: Path
 ) -> None:
     """PEFT keeps the targets as a set, whose order is another one in every process."""
     base = pair[1][0].base
@@ -128,7 +97,7 @@ def test_an_exported_adapter_is_described_by_the_same_bytes(
 def test_unknown_targets_are_refused_with_what_there_is(
     config_of: ConfigOf, overrides: list[str], words: list[str]
 ) -> None:
-    message = refusal(lambda: team_of(config_of, *overrides))
+    message = refusal(lambda: bundle_of(config_of, *overrides))
     assert all(word in message for word in words)
 
 
@@ -137,4 +106,4 @@ def test_4_bits_without_the_package_are_refused(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="needs the package bitsandbytes"):
-        team_of(config_of, "model.quantisation=nf4")
+        bundle_of(config_of, "model.quantisation=nf4")

@@ -26,7 +26,6 @@ from cory.models.loading import (
     load_encoder,
     load_language_model,
     load_tokenizer,
-    local_classifier,
     local_skeleton,
     longest_text,
     skeleton,
@@ -120,8 +119,7 @@ def forge(place: Path, name: str, content: Any) -> None:
 @pytest.mark.parametrize(
     ("stage", "file"),
     [
-        (2, "agent_0/mp_rank_00_model_states.pt"),
-        (3, "agent_0/zero_pp_rank_0_mp_rank_00_optim_states.pt"),
+        (2, "agent_0/policy_0.pt"),
         (0, "state_0.pt"),
     ],
 )
@@ -139,9 +137,10 @@ def test_a_checkpoint_runs_no_code(
     with refused(mark, place / file, "holds code, which is not run"):
         checkpoints.restore(trainer.agents)
     if file != "state_0.pt":
-        forge(place, file, {"other": "content"})
-        with refused(mark, place / "agent_", "does not fit this model"):
-            checkpoints.restore(trainer.agents)
+        for other in ({"other": "content"}, {"weights": [*sound["weights"], torch.ones(1)]}):
+            forge(place, file, other)
+            with refused(mark, place / "agent_", "does not fit this model"):
+                checkpoints.restore(trainer.agents)
 
 
 def as_pickle(folder: str, copy: Path, mark: Path) -> str:
@@ -159,21 +158,13 @@ def test_pickled_weights_with_code_are_refused(
     tiny_model: str, tiny_judge: str, tmp_path: Path, mark: Path
 ) -> None:
     model = as_pickle(tiny_model, tmp_path / "model", mark)
-    with refused(mark, f"model.path={model}: {model}/pytorch_model.bin holds code"):
+    with refused(mark, f"model.path={model}: ", "its weights hold code"):
         load_language_model(model, "model.path", False)
-    with refused(mark, f"x.encoder={model}: {model}/pytorch_model.bin holds code"):
+    with refused(mark, f"x.encoder={model}: ", "its weights hold code"):
         load_encoder(model, "x.encoder", torch.float32)
     judge = as_pickle(tiny_judge, tmp_path / "judge", mark)
-    with refused(mark, f"reward.path={judge}: {judge}/pytorch_model.bin holds code"):
+    with refused(mark, f"reward.path={judge}: ", "its weights hold code"):
         load_classifier(judge, "reward.path")
-
-
-def test_pickled_weights_without_code_are_read(tiny_model: str, tmp_path: Path) -> None:
-    copy = as_pickle(tiny_model, tmp_path / "model", tmp_path / "ran")
-    whole = load_language_model(tiny_model, "model.path", False).state_dict()
-    torch.save(whole, Path(copy) / "pytorch_model.bin")
-    found = load_language_model(copy, "model.path", False).state_dict()
-    assert all(torch.equal(found[key], value) for key, value in whole.items())
 
 
 def test_an_adapter_in_a_pickle_is_refused(tiny_model: str, tmp_path: Path, mark: Path) -> None:
@@ -227,7 +218,7 @@ def test_a_checkpoints_own_python_is_neither_run_nor_asked_for(
         lambda: skeleton(model, "key", {"model_type": "gpt2"}),
         lambda: local_skeleton(model, "key"),
         lambda: load_classifier(judge, "key"),
-        lambda: local_classifier(judge, "key"),
+        lambda: local_skeleton(judge, "key", classifier=True),
     ]
     for call in calls:
         with refused(mark, "key=", "cannot be loaded"):
@@ -260,4 +251,4 @@ def test_every_loader_says_whether_code_may_run_and_no_file_is_unpickled() -> No
                 if (owner, node.func.attr) == ("torch", "load"):
                     safe = words["weights_only"]
                     assert isinstance(safe, ast.Constant) and safe.value is True, path
-    assert loaders >= 5
+    assert loaders >= 2

@@ -11,7 +11,7 @@ import torch
 
 from cory.config import Config
 from cory.functional.masking import pad_turns
-from cory.models.team import Team
+from cory.models.bundle import ModelBundle
 from tests.models.test_engine import model_of
 from tests.support.close import assert_close
 
@@ -23,13 +23,13 @@ INPUTS = pad_turns(CONTEXTS, RESPONSES, 0)
 def test_every_weight_of_a_copy_trains_and_none_of_the_reference(
     config_of: Callable[..., Config],
 ) -> None:
-    team = Team(config_of().model, torch.device("cpu"))
-    (model,) = team.new_models(["agent_0"], torch.Generator().manual_seed(0))
+    bundle = ModelBundle(config_of().model, torch.device("cpu"))
+    (model,) = bundle.new_models(["agent_0"], torch.Generator().manual_seed(0))
     logprobs, values = model.eval()(*INPUTS)
     (logprobs.sum() + values.sum()).backward()
     without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     assert without == []
-    assert all(p.grad is None and not p.requires_grad for p in team.pretrained.parameters())
+    assert all(p.grad is None and not p.requires_grad for p in bundle.pretrained.parameters())
 
 
 def test_uniform_weights_lie_within_one_over_the_root_of_the_width(

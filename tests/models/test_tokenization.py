@@ -13,10 +13,10 @@ from transformers import PreTrainedTokenizerFast
 from cory.config import ConfigError
 from cory.episode import Asked
 from cory.models import policy
+from cory.models.bundle import ModelBundle
 from cory.models.loading import load_tokenizer
 from cory.models.sampling.generation import Response
-from cory.models.team import Team
-from cory.models.tokenization import Codec, Texts
+from cory.models.tokenization import Texts
 from tests.support.composing import parsed
 from tests.support.llama import llama_tokenizer
 
@@ -58,19 +58,19 @@ def tiny() -> Any:
 
 def test_a_response_stands_behind_one_space() -> None:
     tokenizer = tiny()
-    codec = Codec(Texts(tokenizer, "model"), 10)
-    ids = codec.response_ids(TEXT)
+    texts = Texts(tokenizer, "model")
+    ids = texts.answer_ids(TEXT)
     assert ids[-1] == tokenizer.eos_token_id and ids[:-1] == tokenizer(f" {TEXT}")["input_ids"]
     whole = tokenizer(f"Response: {TEXT}")["input_ids"]
-    assert [*codec.context_ids("Response:"), *ids[:-1]] == whole
-    assert codec.response_ids(f"  {TEXT}\n") == ids  # as it is shown to the other role
+    assert [*texts.context_ids("Response:"), *ids[:-1]] == whole
+    assert texts.answer_ids(f"  {TEXT}\n") == ids  # as it is shown to the other role
 
 
 def test_a_tokenizer_that_puts_the_space_there_by_itself() -> None:
     tokenizer = like_llama()
-    codec = Codec(Texts(tokenizer, "model"), 10)
+    texts = Texts(tokenizer, "model")
     whole = tokenizer(f"Response: {TEXT}")["input_ids"]
-    assert [*codec.context_ids("Response:"), *codec.response_ids(TEXT)[:-1]] == whole
+    assert [*texts.context_ids("Response:"), *texts.answer_ids(TEXT)[:-1]] == whole
 
 
 def test_a_tokenizer_that_merges_across_is_refused() -> None:
@@ -81,7 +81,7 @@ def test_a_tokenizer_that_merges_across_is_refused() -> None:
             return {"input_ids": [[len(text)] for text in texts]}
 
     with pytest.raises(ConfigError, match="model=made up: its tokenizer reads a context and a"):
-        Codec(Texts(Merging(), "model=made up"), 10)
+        Texts(Merging(), "model=made up").require_learnable()
 
 
 @pytest.mark.parametrize("make", [tiny, like_llama, llama_tokenizer])
@@ -93,8 +93,8 @@ def test_a_teachers_text_is_what_the_template_makes_of_it(
     tokenizer = make()
     tokenizer.bos_token = tokenizer.bos_token or tokenizer.eos_token
     texts = chatting(tokenizer, template)
-    codec = Codec(texts, 100)
-    said = [*codec.context_ids("movie"), *codec.response_ids(f" {TEXT}\n")]
+    texts.require_learnable()
+    said = [*texts.context_ids("movie"), *texts.answer_ids(f" {TEXT}\n")]
     chat = [{"role": "user", "content": "movie"}, {"role": "assistant", "content": TEXT}]
     whole = tokenizer.apply_chat_template(chat)["input_ids"]
     assert said[:-1] == whole[: len(said) - 1]
@@ -138,11 +138,11 @@ def test_what_a_policy_said_is_what_its_tokens_add(
     llama: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Judges and observers read the space before the first word, which decoding leaves out."""
-    team = Team(parsed(f"model.path={llama}").model, torch.device("cpu"))
-    (model,) = team.new_models(["agent_0"], torch.Generator())
-    before, whole = team.texts.ids(["the film is", "the film is good"])
+    bundle = ModelBundle(parsed(f"model.path={llama}").model, torch.device("cpu"))
+    (model,) = bundle.new_models(["agent_0"], torch.Generator())
+    before, whole = bundle.texts.ids(["the film is", "the film is good"])
     good = whole[len(before) :]
     monkeypatch.setattr(policy, "generate", lambda *_: [Response(good, [0.0] * len(good))])
-    speaker = policy.Policy(team, model, None, parsed().hardware)
+    speaker = policy.Policy(bundle, model, None, parsed().hardware)
     (turn,) = speaker.turns([Asked("the film is", "solo")], 9, None)
     assert turn.response == " good"

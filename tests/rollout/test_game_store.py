@@ -139,7 +139,7 @@ def test_token_ids_of_another_model_are_not_learnt(self_play: Settings, tmp_path
         )
     )
     trainer.step(0)
-    eos = trainer.policy.team.tokenizer.eos_token_id
+    eos = trainer.policy.bundle.tokenizer.eos_token_id
     said = [one for own in trainer.games or [] for one in own]
     assert said and all(one.response_ids[-1] == eos for one in said)  # encoded from their texts
 
@@ -181,7 +181,7 @@ def test_games_in_the_form_of_spag_s_released_files_are_learnt(
     found = trainer.step(0)
     wins = {key: found[f"game/{key}"] for key in ("attacker_wins", "defender_wins", "ties")}
     assert wins == pytest.approx(dict.fromkeys(wins, 1 / 3)) and found["game/learnt"] == 2
-    decode = trainer.policy.team.tokenizer.decode
+    decode = trainer.policy.bundle.tokenizer.decode
     learnt = [decode(one.response_ids[:-1]) for own in trainer.games or [] for one in own]
     assert sorted(text.strip() for text in learnt) == [said["bad"][1], said["movie"][0]]
 

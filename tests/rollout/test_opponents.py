@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import torch
 
 from cory.config import Config
 from cory.episode import Asked
-from cory.models.visitor import Visitor
+from cory.models.policy import Policy
 from cory.runs.export import export
 from cory.trainers.offline import OfflineTrainer
 from tests.support.building import measure
@@ -41,8 +43,8 @@ def two_runs(trainer_of: Build, tmp_path: Path) -> list[str]:
             for parameter in trainer.policy.model.lm.parameters():
                 parameter.mul_(1 + 0.1 * number)
         folder = tmp_path / name
-        model, team = trainer.policy.model, trainer.policy.team
-        export(model, team.tokenizer, folder / "agents" / "agent_0", team.config.path, "")
+        model, bundle = trainer.policy.model, trainer.policy.bundle
+        export(model, bundle.tokenizer, folder / "agents" / "agent_0", bundle.config.path, "")
         (folder / "config.yaml").write_text(
             json.dumps({"model": config.model.model_dump(), "algorithm": {"advantages": "gae"}})
         )
@@ -51,28 +53,25 @@ def two_runs(trainer_of: Build, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_one_visitor_at_a_time_is_in_memory(
-    trainer_of: Build, two_runs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_one_agent_of_another_run_at_a_time_is_in_memory(
+    trainer_of: Build, two_runs: list[str], tmp_path: Path
 ) -> None:
     trainer, config = trainer_of(*two_runs)
-    opponents = trainer.evaluate.opponents  # type: ignore[attr-defined]
-    visitors = list(opponents.others.values())
-    assert [type(one) for one in visitors] == [Visitor, Visitor]
-    there: list[list[str]] = []
-    arrive = Visitor.arrive
+    others = trainer.evaluate.opponents.others  # type: ignore[attr-defined]
+    loaded: list[tuple[str, weakref.ref[Policy]]] = []
 
-    def counted(visitor: Visitor) -> None:
-        arrive(visitor)
-        there.append([one.name for one in visitors if one._policy is not None])
+    def counted(name: str, load: Callable[[], Policy]) -> Policy:
+        assert all(agent() is None for _, agent in loaded)
+        agent = load()
+        loaded.append((name, weakref.ref(agent)))
+        return agent
 
-    monkeypatch.setattr(Visitor, "arrive", counted)
-    assert all(one._policy is None for one in visitors)
+    for name, load in others.items():
+        others[name] = partial(counted, name, load)
     found = measure(trainer, config, tmp_path)[0]
     assert {"eval/win_rate/im", "eval/win_rate/spag_1"} <= found.keys()
-    assert {tuple(names) for names in there} == {("im",), ("spag_1",)}
-    assert all(one._policy is None for one in visitors)
-    with pytest.raises(ValueError, match="im has not been loaded"):
-        visitors[0].turns([Asked("x", "attacker")], 1, None)
+    assert [name for name, _ in loaded] == ["im", "spag_1"]
+    assert all(agent() is None for _, agent in loaded)
 
 
 def test_a_run_that_does_not_fit_is_refused_at_the_start(
@@ -92,10 +91,10 @@ def test_the_reference_is_kept_where_it_plays(
     trainer_of: Build, tmp_path: Path, kept: bool
 ) -> None:
     trainer, config = trainer_of(*(["algorithm.opponents.start=start"] if kept else []))
-    team = trainer.policy.team
-    devices = {parameter.device.type for parameter in team.pretrained.parameters()}
+    bundle = trainer.policy.bundle
+    devices = {parameter.device.type for parameter in bundle.pretrained.parameters()}
     assert devices == ({"cpu"} if kept else {"meta"})
-    assert team.context_length == 64 and team.stops
+    assert bundle.context_length == 64 and bundle.stops
     trainer.step(0)
     found = measure(trainer, config, tmp_path)[0]
     assert ("eval/win_rate/start" in found) == kept

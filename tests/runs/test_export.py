@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory.config import Config, ConfigError
-from cory.models.ppo_policy import PPOPolicy
-from cory.models.team import Team
+from cory.models.bundle import ModelBundle
+from cory.models.policy import PPOPolicy
 from cory.runs.export import export_agents, start_from, trained_without_values
 from tests.support.building import LetterShare, build
 from tests.support.commands import last_wins, metrics, short_settings
@@ -105,8 +105,8 @@ def test_a_run_starts_from_the_agents_of_another(
             assert sum(weight.numel() for weight in weights.values()) > 1000
             for key, parameter in weights.items():
                 assert torch.equal(parameter, theirs[name].model.trainable()[key])
-    reference = ours.agents["agent_0"].team.pretrained
-    pristine = Team(config.model, torch.device("cpu")).pretrained
+    reference = ours.agents["agent_0"].bundle.pretrained
+    pristine = ModelBundle(config.model, torch.device("cpu")).pretrained
     with ours.agents["agent_0"].engine.whole():
         weights = dict(reference.named_parameters())
         for key, parameter in pristine.named_parameters():

@@ -64,10 +64,6 @@ def test_everything_that_settings_name_is_told_together(tmp_path: Path) -> None:
             ["model.path={tmp}/gpt2", "task.max_prompt_tokens=9"],
             "exceed the context of model=tiny (16 tokens)",
         ),
-        (
-            ["model.path={tmp}/longrope", "task.max_prompt_tokens=9"],
-            "exceed the context of model=tiny (16 tokens)",
-        ),
     ],
 )  # fmt: skip
 def test_what_a_setting_names_is_refused(words: list[str], said: str, tmp_path: Path) -> None:
@@ -76,12 +72,6 @@ def test_what_a_setting_names_is_refused(words: list[str], said: str, tmp_path: 
     (tmp_path / "list" / "config.yaml").write_text("- 1\n")
     model_folder(tmp_path / "short", max_position_embeddings=16)
     model_folder(tmp_path / "gpt2", n_positions=16)
-    model_folder(
-        tmp_path / "longrope",
-        max_position_embeddings=64,
-        original_max_position_embeddings=16,
-        rope_scaling={"type": "longrope", "short_factor": [1.0], "long_factor": [2.0]},
-    )
     sampling = [f"algorithm.sampling.{end}_response_tokens=8" for end in ("min", "max")]
     typed = [*sampling, *(word.format(tmp=tmp_path) for word in words)]
     found = refusals(checked_of(typed))

@@ -69,8 +69,6 @@ LAYOUTS: dict[str, list[str]] = {
     "copies x2, ZeRO-2": ["hardware=cpu2", "hardware.zero_stage=2"],
     "copies x2, ZeRO-3": ["hardware=cpu2", "hardware.zero_stage=3"],
     "adapters": ADAPTERS,
-    "adapters, a base each": ["model.sharing=adapter_copies"],
-    "adapters, one pass": [*ADAPTERS, "hardware.routed_reference=true"],
     "adapters x2": [*ADAPTERS, "hardware=cpu2"],
     "adapters x2, ZeRO-3": [*ADAPTERS, "hardware=cpu2", "hardware.zero_stage=3"],
     "4 bits": [*ADAPTERS, *NF4],

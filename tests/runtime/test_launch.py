@@ -338,7 +338,7 @@ def test_processes_share_the_cores_unless_the_user_says_otherwise(
         "name": "x", "device": "cpu", "nodes": 1, "rendezvous": None, "zero_stage": 0,
         "keep_whole_below": 0,
         "offload_optimizer": False, "offload_parameters": False, "gradient_checkpointing": False,
-        "routed_reference": False, "microbatch_size": 1, "rollout_batch_size": 1,
+        "microbatch_size": 1, "rollout_batch_size": 1,
         "generation_batch_size": None, "cuda_graphs": False,
     }  # fmt: skip
     monkeypatch.setattr(launch, "cores", lambda: 6)

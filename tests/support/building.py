@@ -13,7 +13,7 @@ from torch import Tensor
 from cory.config import ClassifierConfig, Config, builder, parse_config
 from cory.episode import Batch, Episode, Metrics, Turn, turns_of
 from cory.evaluation.responses import BeforeEach, EvalRequest
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.rewards import Reward
 from cory.runs.files import Line
 from cory.runtime.build import build_parts

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cory.config import Config
 from cory.episode import Batch, Turn, turns_of
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.trainers.estimators import Estimate
 from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer
@@ -51,7 +51,7 @@ def test_two_steps(config_of: ConfigOf, stage: int) -> None:
         moved = sum(not torch.equal(before[key], after[key]) for key in own)
         assert moved > 0.9 * len(own)
         assert metrics[f"objective/kl/{name}"] > 0
-    reference = next(iter(trainer.agents.values())).team.pretrained
+    reference = next(iter(trainer.agents.values())).bundle.pretrained
     assert {weight.dtype for weight in reference.parameters()} == {torch.bfloat16}
 
 

@@ -103,7 +103,7 @@ def test_without_gae_there_is_no_value_head(
         assert not any("value" in name for name, _ in agent.model.named_parameters())
         assert agent.annotate(turns_of(trainer.episodes, agent.name)).values is None
         with pytest.raises(ValueError, match="has no value head"):
-            agent.model.values(torch.zeros(1, 32))
+            agent.model.head(torch.zeros(1, 32))
 
 
 def test_equal_rewards_teach_nothing_and_stop_no_run(config_of: ConfigOf) -> None:

@@ -142,7 +142,7 @@ def test_every_set_is_a_stage_of_its_own(self_play: Settings) -> None:
 def test_self_play_learns_the_tokens_that_were_sampled(self_play: Settings) -> None:
     trainer = build_games(self_play("algorithm.threshold=-0.5"))
     trainer.step(0)
-    tokenizer = trainer.policy.team.tokenizer
+    tokenizer = trainer.policy.bundle.tokenizer
     sampled = {tuple(t.response_ids) for e in trainer.episodes for t in e.turns if t.response}
     learnt = {tuple(one.response_ids) for own in trainer.games or [] for one in own}
     assert sampled and sampled <= learnt | {()}

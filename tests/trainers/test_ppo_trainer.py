@@ -12,7 +12,7 @@ from cory.config import Config
 from cory.episode import Episode, Prompt
 from cory.models.engine import Engine
 from cory.models.fingerprint import byte_sum
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.rollout.scheduler import Cast
 from cory.seeding import Streams
 from cory.trainers.ppo import PPOTrainer, TrainingDiverged
@@ -103,7 +103,7 @@ def test_the_first_update_is_refused_when_the_reference_is_another_model(
     config_of: ConfigOf,
 ) -> None:
     trainer = build(config_of(), LetterShare())
-    team = trainer.agents["agent_0"].team
+    team = trainer.agents["agent_0"].bundle
     with torch.no_grad():
         next(team.pretrained.parameters()).mul_(2.0)
     with pytest.raises(FirstUpdateError, match="KL to the reference"):

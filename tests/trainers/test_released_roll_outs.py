@@ -125,7 +125,7 @@ def test_the_text_of_the_end_reaches_judge_and_observer(
     words = ["algorithm=cory", f"model.special_tokens_in_text={kept}".lower()]
     judge = Reader()
     trainer = build(config_of(*words), judge)
-    tokenizer = trainer.agents["agent_0"].team.tokenizer
+    tokenizer = trainer.agents["agent_0"].bundle.tokenizer
     generate = policy.generate
 
     def ended(*given: object, **named: object) -> list[Response]:

@@ -14,7 +14,7 @@ from cory.config import Config
 from cory.models import fingerprint
 from cory.models.engine import Engine
 from cory.models.fingerprint import byte_sum
-from cory.models.ppo_policy import PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.trainers import sanity_checks
 from cory.trainers.sanity_checks import (
     FirstUpdateError,
@@ -43,7 +43,7 @@ def test_a_few_tokens_may_be_far_off_where_products_are_rounded(
 ) -> None:
     """Of 1,000 tokens 5 are off by 9 and 15 by 0.2; padding, off by 50, does not count."""
     model: Any = SimpleNamespace(precision=precision, compute_precision=compute)
-    policy: Any = SimpleNamespace(team=SimpleNamespace(config=model))
+    policy: Any = SimpleNamespace(bundle=SimpleNamespace(config=model))
     deviations = torch.tensor([-9.0] * 5 + [0.2] * 15 + [0.01] * 980 + [50.0] * 24).view(32, 32)
     mask = (torch.arange(1024) < 1000).view(32, 32)
     assert typical_worst(deviations, mask, policy) == pytest.approx(off)
@@ -79,7 +79,7 @@ def test_an_update_that_moves_more_than_its_own_stops_the_run(
     own = {id(p) for agent in (first, second) for p in agent.model.trainable().values()}
     victims = {
         "other": next(iter(second.model.trainable().values())),
-        "reference": next(first.team.pretrained.parameters()),
+        "reference": next(first.bundle.pretrained.parameters()),
         "base": next((p for p in first.model.lm.parameters() if id(p) not in own), None),
     }
     victim = victims[whose]
@@ -97,7 +97,7 @@ def test_an_update_that_moves_more_than_its_own_stops_the_run(
     assert str(error.value).startswith(said)
 
 
-@pytest.mark.parametrize("sharing", ["copies", "adapters", "adapter_copies"])
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_a_healthy_first_update_passes(
     config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch, sharing: str
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_healthy_first_update_passes(
     models = [agent.model for agent in trainer.agents.values()]
     own = [list(model.trainable().values()) for model in models]
     learning = {id(parameter) for parameters in own for parameter in parameters}
-    everything = [*models, trainer.agents["agent_0"].team.pretrained]
+    everything = [*models, trainer.agents["agent_0"].bundle.pretrained]
     frozen = [p for module in everything for p in module.parameters() if id(p) not in learning]
     before = [[p.detach().clone() for p in parameters] for parameters in (*own, frozen)]
     trainer.step(0)

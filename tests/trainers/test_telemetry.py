@@ -63,7 +63,7 @@ def test_sampler_gap_by_hand() -> None:
         *[zeros] * 4,
     )
     off = torch.tensor([*range(100), -200]) / 100
-    agent: Any = SimpleNamespace(name="agent_0", kl_coef=0.0, team=SimpleNamespace(stops={EOS}))
+    agent: Any = SimpleNamespace(name="agent_0", kl_coef=0.0, bundle=SimpleNamespace(stops={EOS}))
     sampled = iter((logprobs[mask] + off).tolist())
     for turn in turns:
         turn.sampler_logprobs = [next(sampled) for _ in turn.response_ids]
@@ -79,7 +79,7 @@ def test_sampler_gap_by_hand() -> None:
 
 def test_a_step_logs_them_by_agent_and_by_role(config_of: Callable[..., Config]) -> None:
     trainer = build(config_of("algorithm=cory", "algorithm.swap_every=1"), LetterShare())
-    eos = trainer.agents["agent_0"].team.tokenizer.eos_token_id
+    eos = trainer.agents["agent_0"].bundle.tokenizer.eos_token_id
     trainer.step(0)
     metrics = trainer.step(1)  # with the roles exchanged
     assert metrics["role/agent_1"] == 0

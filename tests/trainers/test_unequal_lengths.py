@@ -48,9 +48,9 @@ def test_statistics_are_those_of_each_turn_alone(config_of: Callable[..., Config
         with torch.no_grad():
             own, ref = (
                 (lm(ids).logits[0, places] / 0.7).log_softmax(-1)
-                for lm in (agent.model.lm, agent.team.pretrained)
+                for lm in (agent.model.lm, agent.bundle.pretrained)
             )
-            values = agent.model.values(agent.model.lm.base_model(ids).last_hidden_state[0, places])
+            values = agent.model.head(agent.model.lm.base_model(ids).last_hidden_state[0, places])
         logprobs = own.gather(1, chosen).squeeze(1)
         for found, expected in (
             (batch.logprobs, logprobs),

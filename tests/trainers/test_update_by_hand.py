@@ -16,8 +16,8 @@ from torch import Tensor
 
 from cory.config import Config
 from cory.episode import Batch, turns_of
-from cory.models.ppo_policy import PPOPolicy
-from cory.models.team import Team
+from cory.models.bundle import ModelBundle
+from cory.models.policy import PPOPolicy
 from cory.trainers.estimators import Estimate
 from cory.trainers.minibatch import Stage
 from cory.trainers.ppo import PPOTrainer
@@ -53,7 +53,7 @@ WORDS = ["algorithm=cory", *(f"algorithm.{key}={value}" for key, value in SETTIN
 def run(config_of: ConfigOf) -> tuple[PPOTrainer, dict[str, list[Updated]]]:
     """Of responses of one to six tokens: every fourth token of the vocabulary ends one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Team, "stops", frozenset(range(0, 320, 4)))
+        patch.setattr(ModelBundle, "stops", frozenset(range(0, 320, 4)))
         trainer = build(config_of(*WORDS), LetterShare(" "))
         return trainer, updates_of(trainer, ITERATIONS)
 

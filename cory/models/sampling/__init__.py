@@ -1,4 +1,4 @@
-"""Sampling of responses: passes over working rows with a cache of keys and values.
+"""Sampling of responses: passes over rows of tokens with a cache of keys and values.
 
 May import: config.
 """

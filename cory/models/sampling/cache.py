@@ -1,11 +1,9 @@
 """A cache of keys and values whose memory is taken once, instead of copied at every token."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
@@ -75,30 +73,6 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not re
         """Tokens that a query of `query_length` tokens is shown, and where they begin."""
         return super().get_mask_sizes(query_length) if self._place is None else (self.room, 0)
 
-    def hold(self, pieces: Sequence[tuple[Tensor, Tensor]], length: int) -> None:
-        """Take the keys and values of the pieces' rows, with `length` tokens each: zeros before.
-
-        pieces: keys and values of some rows each, of at most `length` tokens
-        """
-        rows = sum(len(keys) for keys, _ in pieces)
-        self.lazy_initialization(*pieces[0])
-        self.across = self.across and pieces[0][0].dtype == torch.bfloat16
-        self._memory = []
-        for parts in zip(*pieces, strict=True):
-            _, heads, _, width = parts[0].shape
-            memory = parts[0].new_empty(rows, heads, self.room, width)
-            if self.across and not self._memory:
-                memory = laid_across(memory)
-            start = 0
-            for part in parts:
-                own = memory[start : start + len(part), :, :length]
-                before = length - part.shape[2]
-                own[:, :, :before] = 0  # masked out, but 0 times what lies there must be 0
-                own[:, :, before:] = part
-                start += len(part)
-            self._memory.append(memory)
-        self._show(length)
-
     def spread(self, places: Tensor) -> None:
         """From the only row make several, whose tokens are those at the row's `places`.
 
@@ -113,11 +87,6 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not re
         if self.across:
             self._memory[0] = laid_across(self._memory[0])
         self._show(places.shape[1])
-
-    def let_go(self) -> None:
-        """Free its memory; it is of no use afterwards."""
-        self._memory = []
-        self.keys = self.values = torch.empty(0)
 
     @property
     def is_compileable(self) -> bool:
@@ -141,45 +110,11 @@ def laid_across(keys: Tensor) -> Tensor:
     return keys.transpose(2, 3).contiguous().transpose(2, 3)
 
 
-def occupied(mask: Tensor) -> int:
-    """Tokens of the longest row of a mask (rows, tokens); in all rows, padding lies before."""
-    return int(mask.any(0).flip(0).nonzero().max()) + 1
-
-
-def joined(
-    model: PreTrainedModel, pieces: Sequence[tuple[DynamicCache, Tensor]], further: int
-) -> tuple[DynamicCache, Tensor]:
-    """The rows of several caches in one, with padding on the left; and the mask of what it holds.
-
-    pieces: caches of `PreallocatedLayer`s, each with its mask (rows, tokens) bool; their memory is
-        let go, layer by layer
-    further: tokens that it has room for besides
-    """
-    lengths = [occupied(mask) for _, mask in pieces]
-    length = max(lengths)
-    cache = cache_for(model, length + further)
-    for number, layer in enumerate(cache.layers):
-        layers = [(piece.layers[number], mask.shape[1]) for piece, mask in pieces]
-        layer.hold(
-            [
-                tuple(t[:, :, held - own : held] for t in (old.keys, old.values))
-                for (old, held), own in zip(layers, lengths, strict=True)
-            ],
-            length,
-        )
-        for old, _ in layers:
-            old.let_go()
-    masks = [
-        pad(m[:, -own:], (length - own, 0)) for (_, m), own in zip(pieces, lengths, strict=True)
-    ]
-    return cache, torch.cat(masks)
-
-
 def cache_for(model: PreTrainedModel, room: int) -> DynamicCache:
     """An empty cache for rows of at most `room` tokens.
 
     It holds all of them also where a layer attends to a window of tokens: the masks of its passes
-    are then those of a pass without a cache, and rows can be joined, shared and recorded.
+    are then those of a pass without a cache, and rows can be shared and recorded.
     """
     across = model.device.type == "cpu" and model.config._attn_implementation in EAGER
     layers = DynamicCache(config=model.config).layers

@@ -18,11 +18,11 @@ from transformers import (
 )
 
 from cory.config import SamplingConfig
-from cory.models.sampling.working_rows import WorkingRows
+from cory.models.sampling.cache import cache_for
+from cory.models.sampling.passes import PlainPass, RecordedPass, prefill
 
 # Rows that have ended are dropped once no more than this share is left: dropping copies the cache.
 COMPACT_BELOW = 0.5
-REFILL_FROM = 0.25  # waiting ones come once there is room for this share of a pass
 LOOK_EVERY = 8  # tokens between two looks whether rows have ended, for which a GPU must be waited
 
 
@@ -49,7 +49,6 @@ def generate(
     pad_id: int,
     stops: AbstractSet[int],
     graphs: bool = False,
-    at_once: int | None = None,
 ) -> list[Response]:
     """Sample at most `limit` tokens after each context; greedy when `sampling` is None.
 
@@ -57,77 +56,52 @@ def generate(
     uniforms: (B, limit) float64 in [0, 1), one per token; None when greedy
     stops: tokens that end a response
     graphs: passes of one token are recorded as CUDA graphs; see `RecordedPass`
-    at_once: at most this many rows of a pass, in the memory that the longest contexts need; where
-        some (on a CPU: all) have ended, waiting ones come, from the last context on. None: all
     """
     device, count = model.device, len(contexts)
-    most = min(at_once or count, count)
     head = model.get_output_embeddings()
-    penalised = sampling is not None and sampling.repetition_penalty != 1.0
-    work = WorkingRows(model, contexts, limit, pad_id, graphs, penalised)
-    places = Places(most, most * (max(map(len, contexts)) + limit), refills(device))
     numbers = None if uniforms is None else uniforms.to(device)
-    # a column more than there are tokens, for what is drawn where a row has ended
-    tokens = torch.full((count, limit + 1), pad_id, device=device)
-    logprobs = torch.zeros(count, limit + 1, device=device)
-    lengths = torch.zeros(count, dtype=torch.long, device=device)
     stop_ids = torch.tensor(sorted(stops), dtype=torch.long, device=device)
-    waiting = list(range(count))
-    left, passes, coming = 0, 0, most
-    while left or waiting:
-        if coming:
-            work.add([waiting.pop() for _ in range(min(coming, len(waiting)))])
-        rows, place = work.rows, lengths[work.rows]
-        uniform = None if numbers is None else numbers[rows, place.clamp(max=limit - 1)]
-        token, logprob = pick(head(work.states)[:, 0].float(), work.seen, sampling, uniform)
-        token = torch.where(work.alive, token, pad_id)
+    tokens = torch.full((count, limit), pad_id, device=device)
+    logprobs = torch.zeros(count, limit, device=device)
+    lengths = torch.zeros(count, dtype=torch.long, device=device)
+    # of the rows in a pass: their numbers, which have not ended, and what they have said or read
+    rows = torch.arange(count, device=device)
+    alive = torch.ones(count, dtype=torch.bool, device=device)
+    penalised = sampling is not None and sampling.repetition_penalty != 1.0
+    seen = seen_tokens(contexts, model.config.vocab_size, device) if penalised else None
+    cache = cache_for(model, max(map(len, contexts)) + limit)
+    states, mask = prefill(model, contexts, cache, pad_id)
+    following = (RecordedPass if graphs else PlainPass)(model, mask, cache)
+    for place in range(limit):
+        uniform = None if numbers is None else numbers[rows, place]
+        token, logprob = pick(head(states)[:, 0].float(), seen, sampling, uniform)
+        token = torch.where(alive, token, pad_id)
         tokens[rows, place], logprobs[rows, place] = token, logprob
-        lengths[rows] += work.alive
-        work.take(token, torch.isin(token, stop_ids) | (lengths[rows] == limit))
-        passes += 1
-        looks = may_look(passes, device) or work.passes_left == 0
-        left = int(work.alive.sum()) if looks else len(rows)
-        if left == 0:
-            work.clear()
-            coming = most
-            continue
-        coming = places.free(work, left, contexts[waiting[-1]]) if waiting and looks else 0
-        if coming or left <= len(rows) * COMPACT_BELOW:
-            token = work.keep_alive(token)
-        work.read(token)
+        lengths[rows] += alive
+        alive = alive & ~torch.isin(token, stop_ids)
+        if seen is not None:
+            seen.scatter_(1, token[:, None], True)
+        left = int(alive.sum()) if may_look(place + 1, device) else len(rows)
+        if left == 0 or place + 1 == limit:
+            break
+        if left <= len(rows) * COMPACT_BELOW:
+            kept = alive.nonzero().squeeze(1)
+            rows, alive, token = rows[kept], alive[kept], token[kept]
+            seen = None if seen is None else seen[kept]
+            following.keep(kept)
+        states = following(token[:, None])
     return [
         Response(row[:n], logp[:n])
         for row, logp, n in zip(tokens.tolist(), logprobs.tolist(), lengths.tolist(), strict=True)
     ]
 
 
-def refills(device: torch.device) -> bool:
-    """Whether waiting rows come before all others have ended.
-
-    On a GPU, where a pass of few rows takes about as long as one of many. On a CPU it gained
-    nothing.
-    """
-    return device.type != "cpu"
-
-
-@dataclass(frozen=True)
-class Places:
-    """How many rows a pass may have."""
-
-    most: int
-    cells: int  # tokens that the cache may have room for, of all rows together
-    joins: bool  # whether others may come before all have ended
-
-    def free(self, work: WorkingRows, left: int, context: list[int]) -> int:
-        """How many rows may come beside `left` others, with contexts as long as this one.
-
-        0 where few may: each time the cache is copied.
-        """
-        least = self.most * REFILL_FROM
-        if not self.joins or self.most - left < least:
-            return 0
-        free = min(self.most, self.cells // work.room(len(context))) - left
-        return free if free >= least else 0
+def seen_tokens(contexts: list[list[int]], vocabulary: int, device: torch.device) -> Tensor:
+    """(B, V) bool, True for the tokens of each context."""
+    seen = torch.zeros(len(contexts), vocabulary, dtype=torch.bool, device=device)
+    for i, row in enumerate(contexts):
+        seen[i, row] = True
+    return seen
 
 
 def pick(

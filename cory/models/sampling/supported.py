@@ -1,44 +1,19 @@
 """What a model must be like to be sampled from and trained: found out by trying it."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeVar
-
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from transformers import PreTrainedModel
 
 from cory.config import ConfigError, require
 from cory.functional.masking import pad_turns
 from cory.models.actor_critic import response_states
 from cory.models.sampling.cache import cache_for
-from cory.models.sampling.decoding import PlainPass, RecordedPass
-from cory.models.sampling.prefill import prefill
+from cory.models.sampling.passes import PlainPass, RecordedPass, prefill
 from cory.models.weight_files import UNREADABLE, first_line
 
-OF_TOKENS = (DynamicLayer, DynamicSlidingWindowLayer)  # which keep keys and values of each token
 LENGTHS = (8, 3)  # tokens of the rows that are tried
 # how far logits may be off, as a share of their spread: in float32, and in what rounds more
 TOLERANCE, ROUNDED = 1e-3, 0.2
-
-Found = TypeVar("Found")
-
-
-def require_cache_of_tokens(config: Any, key: str) -> None:
-    """ConfigError for a model that keeps another state than keys and values of each token.
-
-    Recurrent layers (Mamba, RWKV, convolutions) cannot forget the padding and the rows beside one.
-
-    config: of the model, as transformers reads its config.json
-    """
-    layers = _tried(lambda: DynamicCache(config=config).layers, key)
-    others = sorted({type(layer).__name__ for layer in layers if type(layer) not in OF_TOKENS})
-    require(
-        not others,
-        f"{key}: some layers of this model ({config.model_type}) keep a state that is not keys and "
-        f"values of tokens ({', '.join(others)}); cory needs attention in every layer",
-    )
 
 
 @torch.no_grad()
@@ -52,29 +27,38 @@ def require_supported(lm: PreTrainedModel, key: str, recorded: bool = False) -> 
     recorded: the passes of `hardware.cuda_graphs=true` alone
     """
     rows = [list(range(1, 1 + length)) for length in LENGTHS]
-    plain, headed = _tried(lambda: _plain(lm, rows), key)
+    try:
+        plain, headed = plain_logits(lm, rows)
+        if recorded:
+            passes = {"hardware.cuda_graphs=true": sampled_states(lm, rows, RecordedPass)}
+        else:
+            sampled = sampled_states(lm, rows, PlainPass)
+            passes = {"updates": update_states(lm, rows), "sampling": sampled}
+        head = lm.get_output_embeddings()
+        logits = {name: head(states).float() for name, states in passes.items()}
+    except torch.OutOfMemoryError:
+        raise
+    except UNREADABLE as error:
+        raise ConfigError(
+            f"{key}: cory cannot run this model as it runs others: {first_line(error)}"
+        ) from error
     require(
         torch.allclose(headed, plain, rtol=TOLERANCE, atol=TOLERANCE * float(plain.abs().max())),
         f"{key}: this model changes what its output head gives (it caps, scales or transforms its "
         f"logits), which cory cannot do",
     )
-    passes: dict[str, Callable[[PreTrainedModel, list[list[int]]], Tensor]] = {
-        "updates": _trained,
-        "sampling": partial(_sampled, kind=PlainPass),
-    }
-    if recorded:
-        passes = {"hardware.cuda_graphs=true": partial(_sampled, kind=RecordedPass)}
     exact = lm.dtype == torch.float32 and getattr(lm, "product_dtype", None) is None
-    for name, logits in passes.items():
-        found = _tried(partial(logits, lm, rows), key)
+    spread = (plain - plain.mean(-1, keepdim=True)).norm()
+    for name, found in logits.items():
+        limit = (TOLERANCE if exact else ROUNDED) * spread
         require(
-            _alike(found, plain, TOLERANCE if exact else ROUNDED),
+            bool((found - plain).norm() <= limit),
             f"{key}: in the passes of {name} this model ({lm.config.model_type}) gives other "
             f"logits than in a plain forward pass: a row depends on the padding around it",
         )
 
 
-def _plain(lm: PreTrainedModel, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+def plain_logits(lm: PreTrainedModel, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
     """Logits (2 rows x 3, V) of the last three tokens: the model's own, and its head's alone."""
     own, headed = [], []
     for row in rows:
@@ -85,17 +69,17 @@ def _plain(lm: PreTrainedModel, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
     return torch.cat(own).float(), torch.cat(headed).float()
 
 
-def _trained(lm: PreTrainedModel, rows: list[list[int]]) -> Tensor:
-    """The same in the passes of updates: the last three tokens but one are responses' contexts."""
+def update_states(lm: PreTrainedModel, rows: list[list[int]]) -> Tensor:
+    """States (2 rows x 3, H) of the same tokens in updates: they are responses' contexts."""
     turns = pad_turns([row[:-2] for row in rows], [[*row[-2:], 0] for row in rows], 0)
     ids, mask, response_mask = (tensor.to(lm.device) for tensor in turns)
-    return _logits(lm, response_states(lm, ids, mask, response_mask))
+    return response_states(lm, ids, mask, response_mask)
 
 
-def _sampled(
+def sampled_states(
     lm: PreTrainedModel, rows: list[list[int]], kind: type[PlainPass] | type[RecordedPass]
 ) -> Tensor:
-    """The same in those of sampling: contexts, then a token at a time."""
+    """The same in the passes of sampling: contexts, then a token at a time."""
     cache = cache_for(lm, 2 * max(LENGTHS))
     states, mask = prefill(lm, [row[:-2] for row in rows], cache, 0)
     following = kind(lm, mask, cache)
@@ -103,27 +87,4 @@ def _sampled(
     for place in (-2, -1):
         ids = torch.tensor([[row[place]] for row in rows], device=lm.device)
         steps.append(following(ids).clone())
-    return _logits(lm, torch.cat(steps, dim=1).flatten(0, 1))
-
-
-def _logits(lm: PreTrainedModel, states: Tensor) -> Tensor:
-    logits: Tensor = lm.get_output_embeddings()(states).float()
-    return logits
-
-
-def _alike(found: Tensor, wanted: Tensor, tolerance: float) -> bool:
-    """Whether logits (N, V) differ by no more than this share of how far they spread."""
-    spread = (wanted - wanted.mean(-1, keepdim=True)).norm()
-    return found.shape == wanted.shape and bool((found - wanted).norm() <= tolerance * spread)
-
-
-def _tried(passes: Callable[[], Found], key: str) -> Found:
-    """What passes give; ConfigError where the model cannot be called so."""
-    try:
-        return passes()
-    except torch.OutOfMemoryError:
-        raise
-    except UNREADABLE as error:
-        raise ConfigError(
-            f"{key}: cory cannot run this model as it runs others: {first_line(error)}"
-        ) from error
+    return torch.cat(steps, dim=1).flatten(0, 1)

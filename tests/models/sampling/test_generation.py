@@ -13,16 +13,14 @@ from transformers import (
 )
 
 from cory.config import Config, SamplingConfig
-from cory.models.sampling import generation, working_rows
+from cory.models.sampling import generation
 from cory.models.sampling.generation import (
-    Places,
     Response,
     draw_limit,
     generate,
     inverse_cdf,
     warp,
 )
-from cory.models.sampling.prefill import cache_argument
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
 
@@ -52,12 +50,15 @@ def uniforms(rows: int, seed: int = 0) -> torch.Tensor:
     return torch.rand(rows, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("sampling", [None, PENALTY])
-@pytest.mark.parametrize("every", [1, 3, 99])
+@pytest.mark.parametrize(
+    ("sampling", "every", "graphs"),
+    [(None, 1, False), (None, 3, True), (PENALTY, 1, True), (PENALTY, 99, False)],
+)
 def test_rows_that_have_ended_are_dropped_and_the_others_do_not_notice(
     model: PreTrainedModel,
     sampling: SamplingConfig | None,
     every: int,
+    graphs: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of five rows four end at the second to fifth token, one never."""
@@ -70,90 +71,12 @@ def test_rows_that_have_ended_are_dropped_and_the_others_do_not_notice(
     sizes: list[int] = []
     note = lambda module, args, kwargs: sizes.append(len(kwargs["input_ids"]))  # noqa: E731
     handle = model.base_model.register_forward_pre_hook(note, with_kwargs=True)
-    found = generate(model, contexts, 8, sampling, noise, 0, stops)
+    found = generate(model, contexts, 8, sampling, noise, 0, stops, graphs)
     handle.remove()
     assert [r.ids for r in found] == [r.ids[:n] for r, n in zip(free, ends, strict=True)]
     for ours, theirs in zip(found, free, strict=True):
         assert_close(ours.sampler_logprobs, theirs.sampler_logprobs[: len(ours.ids)])
     assert (min(sizes) <= 2) == (every < 8) and sizes[0] == 5
-
-
-LONG = [
-    [int(i) for i in torch.arange(n) * 7 % 300 + 1] for n in (2, 30, 5, 17, 9, 21, 3, 12, 4, 30)
-]
-
-
-@pytest.mark.parametrize(
-    ("sampling", "graphs", "every", "at_once"),
-    [
-        *((PLAIN, False, 1, 4), (PLAIN, True, 1, 4), (None, True, 99, 4), (None, False, 1, 10)),
-        *((PENALTY, False, 1, 1), (PENALTY, True, 3, 3), (PENALTY, False, 1, 3)),
-    ],
-)
-def test_waiting_rows_take_the_places_of_those_that_have_ended_and_no_one_notices(
-    model: PreTrainedModel,
-    sampling: SamplingConfig | None,
-    graphs: bool,
-    every: int,
-    at_once: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Alone, no row has padding, which must not count as a token that was said before."""
-    noise = uniforms(len(LONG), seed=2)
-    free = respond(model, LONG, sampling, noise)
-    stops = {response.ids[place % 8] for place, response in enumerate(free[:6])}
-    alone = [
-        generate(model, [row], 8, sampling, noise[i : i + 1], 0, stops)[0]
-        for i, row in enumerate(LONG)
-    ]
-    lengths = [len(response.ids) for response in alone]
-    assert min(lengths) < 4 and max(lengths) == 8  # very unequal
-    monkeypatch.setattr(generation, "may_look", lambda passes, device: passes % every == 0)
-    monkeypatch.setattr(generation, "refills", lambda device: True)  # as on a GPU
-    sizes: list[tuple[int, ...]] = []
-    cells: list[int] = []
-
-    def note(module: object, args: object, kwargs: dict[str, Any]) -> None:
-        sizes.append(kwargs["input_ids"].shape)
-        cells.append(sizes[-1][0] * kwargs[cache_argument(type(module))].layers[0].room)
-
-    handle = model.base_model.register_forward_pre_hook(note, with_kwargs=True)
-    found = generate(model, LONG, 8, sampling, noise, 0, stops, graphs, at_once)
-    handle.remove()
-    assert [r.ids for r in found] == [r.ids for r in alone]
-    if sampling is not None:  # equal contexts have random numbers of their own
-        assert found[1].ids != found[-1].ids
-    for ours, theirs in zip(found, alone, strict=True):
-        assert_close(ours.sampler_logprobs, theirs.sampler_logprobs)
-    reads = [rows for rows, tokens in sizes if tokens == 1]
-    assert max(reads) <= at_once
-    assert max(cells) <= at_once * (30 + 8)  # the memory that the longest need
-    # each is read once, and the two equal ones as one where they come together
-    assert sum(rows for rows, tokens in sizes if tokens > 1) == len(LONG) - (at_once == 10)
-    if sampling is not None and at_once in (3, 4) and every == 1:
-        # without refilling, each batch takes as many passes as its longest response
-        batches = [lengths[max(0, end - at_once) : end] for end in range(10, 0, -at_once)]
-        assert len(reads) < sum(max(batch) - 1 for batch in batches)
-
-
-@pytest.mark.parametrize(
-    ("room", "left", "joins", "free"),
-    [(38, 1, True, 3), (38, 3, True, 1), (76, 1, True, 1), (77, 1, True, 0), (38, 4, True, 0),
-     (20, 1, True, 3), (38, 1, False, 0)],
-)  # fmt: skip
-def test_rows_come_where_there_is_room_in_the_memory_of_the_longest(
-    room: int, left: int, joins: bool, free: int
-) -> None:
-    """Four at once, of 30 tokens and 8 new ones: 152. They come on a GPU."""
-    assert generation.refills(torch.device("cuda")) and not generation.refills(torch.device("cpu"))
-
-    class Work:
-        def room(self, longest: int) -> int:
-            assert longest == 5
-            return room
-
-    places = Places(4, 4 * 38, joins)
-    assert places.free(Work(), left, [7] * 5) == free  # type: ignore[arg-type]
 
 
 def test_greedy_decoding_takes_the_most_probable_token_given_all_before(
@@ -222,7 +145,7 @@ def test_settings_reach_the_passes(
     words.append("hardware.cuda_graphs=true")
     trainer = build(config_of("algorithm=cory", *words), reward=LetterShare())
     used: set[tuple[str, int]] = set()
-    for kind in (working_rows.PlainPass, working_rows.RecordedPass):
+    for kind in (generation.PlainPass, generation.RecordedPass):
 
         def start(
             self: object, *given: Any, kind: type = kind, own: Callable[..., None] = kind.__init__

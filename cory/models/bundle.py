@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from cory.config import ModelConfig, renamed, require
 from cory.episode import Context
 from cory.functional.logprobs import TokenStatistics, token_statistics
-from cory.models.actor_critic import ActorCriticModel, response_states, spread
+from cory.models.actor_critic import ActorCriticModel, ValueHead, response_states, spread
 from cory.models.context import require_context_length
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.precision import (
@@ -27,18 +27,16 @@ from cory.models.precision import (
 )
 from cory.models.sampling.supported import require_supported
 from cory.models.tokenization import Texts
-from cory.models.value_head import ValueHead
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
     from cory.models.lora import SharedBase
 
 
-class Team:
+class ModelBundle:
     """The models of one run: tokenizer, pretrained model, and frozen reference.
 
     `sharing=copies`: a full copy per agent, and one frozen reference for all of them.
     `sharing=adapters`: one frozen base with an adapter per agent; the reference is the base alone.
-    `sharing=adapter_copies`: adapters, each on a base of its own.
     """
 
     def __init__(self, config: ModelConfig, device: torch.device, group: str = "model") -> None:
@@ -54,25 +52,8 @@ class Team:
             f"{group}.chat=true: the tokenizer of {group}.path={config.path} has no chat template",
         )
         self.texts = Texts(self.tokenizer, f"{group}.path={config.path}", config.chat)
-        dtype = DTYPES[config.precision]
-        compute = DTYPES[config.compute_precision]
-        quantisation = None
-        if config.quantisation == "nf4":
-            quantisation = nf4(config.double_quantisation, compute, dtype, group)
-        self.pretrained = load_language_model(
-            config.path,
-            f"{group}.path",
-            config.dropout or config.rollout_dropout,
-            dtype,
-            quantisation,
-            device,
-            config.remote_code,
-            attention_for(config.attention, device, compute),
-        )
-        self.pretrained.requires_grad_(False)
-        if quantisation is None:
-            self.pretrained.to(device)
-            set_products(self.pretrained, compute)
+        keep_dropout = config.dropout or config.rollout_dropout
+        self.pretrained = self._frozen(config.path, f"{group}.path", keep_dropout)
         require_supported(self.pretrained, f"{group}.path={config.path}")
         self.texts.fit(self.pretrained)
         ends = self.tokenizer("a")["input_ids"][-1:]
@@ -82,6 +63,21 @@ class Team:
             f"response could follow a prompt; set add_eos_token to false in its "
             f"tokenizer_config.json",
         )
+
+    def _frozen(self, path: str, key: str, keep_dropout: bool) -> PreTrainedModel:
+        """A language model on the device, in the precisions of the settings."""
+        config, compute = self.config, DTYPES[self.config.compute_precision]
+        dtype, quantisation = DTYPES[config.precision], None
+        if config.quantisation == "nf4":
+            quantisation = nf4(config.double_quantisation, compute, dtype, self.group)
+        attention = attention_for(config.attention, self.device, compute)
+        lm = load_language_model(
+            path, key, keep_dropout, dtype, quantisation, self.device, config.remote_code, attention
+        ).requires_grad_(False)
+        if quantisation is None:
+            lm.to(self.device)
+            set_products(lm, compute)
+        return lm
 
     def render(self, context: Context) -> str:
         """A context as the model is shown it: in a chat model's template."""
@@ -120,11 +116,8 @@ class Team:
         Each is made when the iterator comes to it: of copies that ZeRO-3 then splits, one is whole
         at a time.
         """
-        bases: Iterable[SharedBase | None] = [None] * len(names)
-        if self.config.sharing != "copies":
-            with renamed("model", self.group, self.config):
-                bases = self._bases(names, init)
-        for name, base in zip(names, bases, strict=True):
+        base = None if self.config.sharing == "copies" else self._base(names, init)
+        for name in names:
             lm = copy.deepcopy(self.pretrained).requires_grad_(True) if base is None else base.lm
             head = ValueHead(lm, self.config, init) if value_head else None
             model = ActorCriticModel(name, lm, base, head)
@@ -132,19 +125,15 @@ class Team:
             cast_weights(model, DTYPES[self.config.precision])
             yield model.to(self.device)
 
-    def _bases(self, names: list[str], init: torch.Generator) -> list[SharedBase]:
-        """The base that each agent's adapter is on."""
+    def _base(self, names: list[str], init: torch.Generator) -> SharedBase:
+        """The pretrained model with an adapter for each agent."""
         from cory.models.lora import SharedBase  # noqa: PLC0415  see above
 
         drawn = torch.randint(2**31, (len(names),), generator=init).tolist()
-        seeds = dict(zip(names, drawn, strict=True))
-        if self.config.sharing == "adapters":
-            return [SharedBase(self.pretrained, self.config.adapter, seeds)] * len(names)
-        lms = [self.pretrained, *(copy.deepcopy(self.pretrained) for _ in names[1:])]
-        return [
-            SharedBase(lm, self.config.adapter, {name: seeds[name]})
-            for lm, name in zip(lms, names, strict=True)
-        ]
+        with renamed("model", self.group, self.config):
+            return SharedBase(
+                self.pretrained, self.config.adapter, dict(zip(names, drawn, strict=True))
+            )
 
     def loaded(self, name: str, path: str, key: str) -> ActorCriticModel:
         """An agent that another run has exported as a full model; it never trains.
@@ -152,18 +141,9 @@ class Team:
         path: of the exported model
         key: the setting that named it
         """
-        config, compute = self.config, DTYPES[self.config.compute_precision]
-        attention = attention_for(config.attention, self.device, compute)
-        dtype = DTYPES[config.precision]
-        lm = load_language_model(
-            path, key, False, dtype, None, self.device, config.remote_code, attention
-        )
-        lm.requires_grad_(False)
-        set_products(lm, compute)
-        model = ActorCriticModel(name, lm)
-        cast_weights(model, dtype)
+        lm = self._frozen(path, key, keep_dropout=False)
         store_as_products(lm)
-        return model.to(self.device)
+        return ActorCriticModel(name, lm)
 
     def drop_reference(self) -> None:
         """Free the weights of a frozen reference that nobody reads; its configuration stays.
@@ -181,27 +161,19 @@ class Team:
         input_ids: Tensor,
         attention_mask: Tensor,
         response_mask: Tensor,
-        routed: bool = False,
     ) -> tuple[TokenStatistics, Tensor | None]:
         """Statistics of response tokens under policy and reference, and their values.
 
         input_ids, attention_mask: (B, L)
         response_mask: (B, R) bool
-        routed: with adapters, one pass over both instead of one of each
         returns: statistics, each (B, R); values (B, R), None where the model has no value head;
             float32, 0 where the mask is False
         """
         inputs = input_ids, attention_mask, response_mask
         model.activate()
-        if routed and model.base is not None:
-            rows = len(input_ids)
-            with model.base.routed([model.name] * rows + [None] * rows):
-                both = response_states(model.lm, *(torch.cat([t, t]) for t in inputs))
-            hidden, ref_hidden = both.chunk(2)
-        else:
-            hidden = response_states(model.lm, *inputs)
-            with self.reference(model) as lm:
-                ref_hidden = response_states(lm, *inputs)
+        hidden = response_states(model.lm, *inputs)
+        with self.reference(model) as lm:
+            ref_hidden = response_states(lm, *inputs)
         statistics = token_statistics(
             hidden,
             model.lm.get_output_embeddings(),

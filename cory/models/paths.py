@@ -39,15 +39,10 @@ def packaged(path: str, key: str) -> Path:
         f"{key}={path}: cory knows no such package; choose one of {', '.join(sorted(PACKAGES))}",
     )
     spec = importlib.util.find_spec(name)
+    folders = spec.submodule_search_locations if spec is not None else None
+    files = [file for folder in folders or [] for file in Path(folder).glob("*.gguf")]
     require(
-        spec is not None and importlib.util.find_spec("gguf") is not None,
+        len(files) == 1 and importlib.util.find_spec("gguf") is not None,
         f"{key}={path} needs two packages: {PACKAGES[name]}",
-    )
-    assert spec is not None
-    places = spec.submodule_search_locations or []
-    files = [file for place in places for file in Path(place).glob("*.gguf")]
-    require(
-        len(files) == 1,
-        f"{key}={path}: the package must hold one .gguf file, found {len(files)}; {PACKAGES[name]}",
     )
     return files[0]
