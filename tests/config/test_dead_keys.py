@@ -31,9 +31,10 @@ GROUPS = {"task": TASKS, "algorithm": ALGORITHMS, "reward": REWARDS}
 # Read by a function or method of cory/config alone, which is used elsewhere.
 THROUGH = {
     "param_sharing": "policy",
+    "policies": "policy_of",
+    "fixed": "fixed_agents",
     "train_turns": "trained",
     "iterations_per_epoch": "per_epoch",
-    "minibatch_size": "plan_of",
     "microbatch_size": "plan_of",
     "before": "evaluates_before",
     "plain_http": "conflicts",
