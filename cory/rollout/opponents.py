@@ -67,15 +67,15 @@ class Opponents:
     def named(self, name: str, kind: str, sampling: SamplingConfig | None) -> Opponent:
         """The opponent called `name`.
 
-        kind: itself | start | scripted | random | endpoint, or the folder of a run
+        kind: itself | start | scripted | endpoint, or the folder of a run
         sampling: of models; None plays greedily
         """
         if kind == "itself":
             return self._model(self.policy, sampling)
         if kind == "start":
             return self._model(self.policy.reference("start"), sampling)
-        if kind in ("scripted", "random"):
-            scripts = self.task.players()[kind]
+        if kind == "scripted":
+            scripts = self.task.players()
             return Opponent({role: ScriptedPlayer(script) for role, script in scripts.items()})
         if kind == "endpoint":
             player = EndpointPlayer(self._endpoint(), self.task.wording)
