@@ -213,12 +213,10 @@ def read_words(path: Path, key: str) -> list[str]:
 
     key: the setting that `path` comes from
     """
-    require(path.is_file(), f"{key}={path}: there is no such file")
-    require(path.suffix in (".txt", ".json"), f"{key}={path} must end in .txt or .json")
     try:
         text = path.read_text(encoding="utf-8")
         words = json.loads(text) if path.suffix == ".json" else text.splitlines()
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{key}={path}: cannot be read: {error}") from None
     require(
         isinstance(words, list) and all(isinstance(word, str) for word in words),
