@@ -22,7 +22,6 @@ class ImdbTask(PromptsTask):
 
     def __init__(self, config: ImdbConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         super().__init__(config, tokenizer, stream)
-        self.tokenizer = tokenizer
         self.stream = stream
 
     def sample(self, count: int) -> list[Prompt]:

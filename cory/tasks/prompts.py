@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from cory import distributed
 from cory.config import ConfigError, PromptsConfig, require
 from cory.episode import Message, Prompt
+from cory.models.tokenization import Texts
 from cory.tasks.answer_kinds import answer_kind
 from cory.tasks.answers.words import CHOICES
-from cory.tasks.data.prompt_set import PromptSet, held_out_part
+from cory.tasks.data.epochs import EpochSampler, at_most, hash_of
+from cory.tasks.data.subsets import held_out_part, pick_subset, untested
 from cory.tasks.data.tables import Row, is_blank, require_columns, rows_of, rows_of_split
 from cory.tasks.problems import KINDS, draw_distinct
 from cory.tasks.sandbox.programs import answered_questions
@@ -75,20 +78,89 @@ class PromptsForm:
         return config.observer_template.format(query=query, prompt=asked, answers=quoted)
 
 
-class PromptsTask(PromptsForm, PromptSet):
-    """Prompts of a file, a folder, the hub or a generator; none is both trained and tested on."""
+class PromptsTask(PromptsForm):
+    """Prompts of a file, a folder, the hub or a generator; none is both trained and tested on.
+
+    All are made when the task is built. Those of more than `task.max_prompt_tokens` tokens are left
+    out of the training and refused in an evaluation: a benchmark's rows are never left out.
+    """
 
     form = PromptsForm
 
     def __init__(self, config: PromptsConfig, tokenizer: Any, stream: np.random.Generator) -> None:
-        PromptsForm.__init__(self, config)
+        super().__init__(config)
+        self.tokenizer = tokenizer
+        self._chat = Texts(tokenizer, "model.chat=true", chat=True)
+        self._max_tokens = config.max_prompt_tokens
         train = self._prompts("train", config.train_split)
         if config.held_out_share is not None:
             train, test = held_out_part(train, config.held_out_share, config.pick_seed)
         else:
             assert config.test_split is not None  # the settings' own check
             test = self._prompts("test", config.test_split)
-        PromptSet.__init__(self, config, train, test, tokenizer, stream)
+        from_files = config.source in ("path", "hub")
+        where = f"task.path={config.path}" if from_files else f"task={config.name}"
+        train, test = pick_subset(config, train, test)
+        self.parts = {"train": self._short_enough(untested(train, test, where)), "test": test}
+        said = (
+            [prompt.text, prompt.answer, prompt.columns, prompt.messages]
+            for part in self.parts.values()
+            for prompt in part
+        )
+        self.sampler = EpochSampler(len(self.parts["train"]), stream, hash_of(said), where)
+        self.state_dict = self.sampler.state_dict
+        self.load_state_dict = self.sampler.load_state_dict
+
+    def sample(self, count: int) -> list[Prompt]:
+        """The next training prompts: each once per epoch, epochs in new random orders."""
+        train = self.parts["train"]
+        return [train[self.sampler.next()] for _ in range(count)]
+
+    def held_out(self, count: int | None, split: str) -> list[Prompt]:
+        """The first `count` prompts of a split, or all; ConfigError for one that is too long."""
+        prompts = self.parts[split]
+        count = at_most(count, len(prompts), f"{split} questions")
+        prompts = prompts[:count]
+        for prompt, tokens in zip(prompts, self._lengths(prompts), strict=True):
+            require(
+                tokens <= self._max_tokens,
+                f"task.max_prompt_tokens ({self._max_tokens}) is below the {tokens} tokens of "
+                f"{split} prompt {prompt.id}",
+            )
+        return prompts
+
+    def _short_enough(self, prompts: list[Prompt]) -> list[Prompt]:
+        """The prompts that are not too long; a note says how many are left out."""
+        fits = [tokens <= self._max_tokens for tokens in self._lengths(prompts)]
+        kept = [prompt for prompt, fit in zip(prompts, fits, strict=True) if fit]
+        longer = [prompt for prompt, fit in zip(prompts, fits, strict=True) if not fit]
+        said = f"task.max_prompt_tokens={self._max_tokens}"
+        require(bool(kept), f"{said}: all {len(prompts)} training prompts are longer")
+        if longer:
+            distributed.note(
+                f"{said} leaves out {len(longer)} of {len(prompts)} training prompts; the first "
+                f"is {longer[0].id}"
+            )
+        return kept
+
+    def _lengths(self, prompts: list[Prompt]) -> list[int]:
+        """Tokens of each prompt; of a chat without those that are around any single message.
+
+        Raises ConfigError where the chat template refuses messages.
+        """
+        texts = [prompt.text for prompt in prompts if prompt.messages is None]
+        ids = self.tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
+        of_texts = map(len, ids)
+        return [
+            next(of_texts) if prompt.messages is None else self._chat_tokens(prompt)
+            for prompt in prompts
+        ]
+
+    def _chat_tokens(self, prompt: Prompt) -> int:
+        try:
+            return self._chat.tokens(prompt.opening) - self._chat.own_tokens
+        except ConfigError as error:
+            raise ConfigError(f"prompt {prompt.id}: {error}") from None
 
     def _rows(self, part: str, split: str) -> list[Row]:
         """The rows of a part, `train` or `test`, that `task.only` keeps."""
