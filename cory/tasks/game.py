@@ -109,10 +109,9 @@ def words_of(config: GameConfig) -> tuple[list[str], list[str]]:
     if config.source == "package":
         words = one_form_each(words)
     files = config.word_files()
-    if "task.test_path" in files:
-        test = read_words(files["task.test_path"], "task.test_path")[: config.test_words]
-        for word in test:
-            require(bool(tokens(word)), f"task.test_path={config.test_path}: '{word}' is no word")
+    if config.test_path is not None:
+        words_of_file = read_words(files["task.test_path"], "task.test_path")
+        test = [word for word in words_of_file if tokens(word)][: config.test_words]
     else:
         words, copy = tee(words)
         test = evenly(copy, config.test_words)

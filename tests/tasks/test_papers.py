@@ -220,15 +220,6 @@ def test_a_response_is_right_when_its_box_equals_the_solutions(make: Make) -> No
     assert [turn.score for turn in turns] == [1.0, 0.0, 0.0, 0.0]
 
 
-def test_testing_on_training_problems_is_refused(make: Make) -> None:
-    """As the paper's released code does."""
-    said = refusal(lambda: make("math", "task.train_split=test"))
-    assert ": every training prompt is a test prompt, too; choose task.train_split" in said
-    both = ["task.train_split=test", "task.pick_train=3", "task.pick_test=3"]
-    parts = make("math", *both).parts
-    assert len({prompt.text for part in parts.values() for prompt in part}) == 6
-
-
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [

@@ -93,24 +93,6 @@ def test_the_number_of_a_response(response: str, value: str | None) -> None:
     assert final_number(response) == (None if value is None else Fraction(value))
 
 
-@pytest.mark.parametrize(
-    ("response", "ignored", "read", "no_answer"),
-    [
-        ("It is 9. Question: Tom has 3 cats. Answer: 3", 9, 3, None),
-        ("#### 9\nQuestion: Tom has 3 cats. Answer: 4", 9, 9, None),  # the only mark
-        ("#### 9 Question: Tom has cats. #### 3", 9, 3, None),
-        ("Question: Tom has 3 cats.", None, 3, None),
-        ("The question: how many? 9", 9, 9, 9),
-        ("9", 9, 9, 9),
-    ],
-)
-def test_a_response_that_goes_on_with_another_question(
-    response: str, ignored: int | None, read: int | None, no_answer: int | None
-) -> None:
-    for how, value in (("ignored", ignored), ("read", read), ("no_answer", no_answer)):
-        assert final_number(response, how) == value, how
-
-
 @pytest.mark.parametrize("part", ["1,", "1/", "-", "#### ", r"\boxed{", r"\frac{", r"\text{"])
 def test_what_a_collapsed_model_says_is_read_in_no_time(part: str) -> None:
     assert final_number(part * 5_000) in (None, 1)
