@@ -33,6 +33,7 @@ from cory.config import (
 from cory.config.debate import DebateConfig
 from cory.config.options import is_own
 from cory.episode import Episode, Prompt
+from cory.evaluation.responses import MEASURED
 from cory.functional.votes import VoteRule
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.lora import DESCRIPTION, load_adapter, merged
@@ -150,8 +151,8 @@ class TrainedTeam:
         limit = sampling.max_response_tokens if max_tokens is None else max_tokens
         require(limit >= 1, f"max_tokens={limit}: must be at least 1")
         asked = [self._prompt(prompt, limit) for prompt in prompts]
-        base_seed = self.config.seed if seed is None else seed
-        key = (base_seed, "asked")
+        # as in the run's evaluations, which began with these numbers
+        key = (self.config.seed if seed is None else seed, MEASURED)
         return RollOut(self.actors, limit, None if greedy else sampling, key)(play, asked)
 
     def _prompt(self, text: str, limit: int) -> Prompt:

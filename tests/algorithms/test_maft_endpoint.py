@@ -79,7 +79,7 @@ def test_three_agents_debate_and_are_told_summaries(
     assert found["eval/right/turn_2"] == found["eval/single/turn_1"] == 1
     assert found["eval/endpoint_requests/team"] == 18
     assert found["eval/endpoint_tokens/team"] == 18 * 15
-    first, summary, second = server.asked[0], server.asked[3], server.asked[4]
+    first, summary, second = server.asked[0], server.asked[3], server.asked[6]
     query = {"role": "user", "content": lines[0]["prompt"]}
     assert first["messages"] == [query]
     (asked,) = summary["messages"]

@@ -268,8 +268,9 @@ def test_debaters_that_share_a_policy_say_together_what_they_would_say_apart(
     def one_role_after_another(policy: Policy, asked: Any, *rest: Any) -> list[Turn]:
         roles = dict.fromkeys(one.role for one in asked)
         alone.extend(roles)
-        parts = [[one for one in asked if one.role == role] for role in roles]
-        return [turn for part in parts for turn in turns(policy, part, *rest)]
+        parts = {role: [one for one in asked if one.role == role] for role in roles}
+        said = {role: iter(turns(policy, part, *rest)) for role, part in parts.items()}
+        return [next(said[one.role]) for one in asked]
 
     monkeypatch.setattr(Policy, "turns", one_role_after_another)
     assert run() == together and "debater_1" in alone

@@ -110,6 +110,7 @@ def test_a_teacher_behind_an_endpoint_plays_is_imitated_and_played_against(
         "algorithm.endpoint.model=teacher",
         "algorithm.endpoint.key_variable=TEACHER_KEY",
         "algorithm.games=endpoint",
+        "seed=3",
         "algorithm.opponents.endpoint=endpoint",
         "algorithm.sampling.min_response_tokens=40",
         "algorithm.sampling.max_response_tokens=40",
