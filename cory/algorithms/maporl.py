@@ -9,12 +9,11 @@ from cory.config import MaporlConfig, SFTConfig, require
 from cory.episode import Context, Episode
 from cory.evaluation.debates import DebateMetrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
-from cory.functional.credit import DebateCredit, score_of
+from cory.functional.credit import DebateCredit, repeats, score_of
 from cory.functional.votes import VoteRule
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Actor, Policy, PPOPolicy
 from cory.rewards import Reward, ScoredOnce
-from cory.rewards.guards import boxed, repeats
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Graded, Plain
 from cory.tasks.judged import judge_rest
@@ -186,7 +185,7 @@ def breaks_guard(config: MaporlConfig, response: str, ids: list[int]) -> bool:
     guards = config.guards
     return (
         (guards.min_tokens is not None and len(ids) < guards.min_tokens)
-        or (guards.boxed and not boxed(response))
+        or (guards.boxed and "\\boxed{" not in response)
         or (
             guards.max_repeats is not None
             and repeats(ids, guards.repeat_length, guards.max_repeats)

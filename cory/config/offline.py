@@ -20,7 +20,7 @@ from cory.config.errors import require
 from cory.config.model import EndpointConfig
 
 # any other value is the folder of a run
-OPPONENTS = ("itself", "start", "scripted", "random", "endpoint")
+OPPONENTS = ("itself", "start", "scripted", "endpoint")
 
 
 class InstructionsConfig(Settings):
@@ -102,7 +102,7 @@ class OfflineConfig(AlgorithmConfig):
 
     @property
     def played_against(self) -> dict[str, str]:
-        """Name -> itself | start | scripted | random | endpoint, or the folder of a run."""
+        """Name -> itself | start | scripted | endpoint, or the folder of a run."""
         return {name: kind for name, kind in self.opponents.items() if kind is not None}
 
     @property

@@ -10,7 +10,6 @@ from pydantic import AfterValidator
 from cory.config.base import (
     Conflict,
     Count,
-    Number,
     Settings,
     Text,
     Words,
@@ -115,8 +114,6 @@ class JudgeConfig(Settings):
     lowest: float  # of the grades
     highest: float
     output: Literal["grade", "share"]
-    asked_again: Number  # how often, where the reply has no such grade
-    unreadable: Literal["refuse", "lowest"]
     endpoint: JudgeEndpointConfig
 
     def conflicts(self) -> Iterator[Conflict]:

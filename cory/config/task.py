@@ -55,7 +55,6 @@ class ProgramsConfig(Settings):
     question_column: Text
     code_column: Text  # Python that defines `function`
     function: Annotated[Text, AfterValidator(_python_name)]  # returns the answer
-    answers: Literal["integers", "numbers"]  # which questions are kept
     seconds: Count  # of processor time that a program may use
     memory: Annotated[int, Field(ge=64)]  # MiB that it may use, the interpreter's own 20 included
 

@@ -211,3 +211,15 @@ def outcome_decay(turns: int, decay: float, normaliser: str) -> list[float]:
         raise ValueError(f"unknown normaliser '{normaliser}'; choose exact or printed")
     whole = 1 - decay ** (turns + (normaliser == "printed"))
     return [(1 - decay) * decay ** (turns - turn) / whole for turn in range(1, turns + 1)]
+
+
+def repeats(ids: Sequence[int], longest: int, times: int) -> bool:
+    """Whether a run of at most `longest` tokens occurs more than `times` times in a row."""
+    for length in range(1, longest + 1):
+        # `length` tokens in a row that equal the ones `length` places before are one repetition
+        same = 0
+        for i in range(length, len(ids)):
+            same = same + 1 if ids[i] == ids[i - length] else 0
+            if 1 + same // length > times:
+                return True
+    return False

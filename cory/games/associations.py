@@ -81,17 +81,15 @@ def _count(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sentences with a target word and a hint (W, H), with a target word (W,), a hint (H,)."""
     with_word, with_hint = np.zeros(words), np.zeros(len(columns))
-    pairs = [np.empty(0, dtype=np.int64)]
+    met = np.zeros((words, len(columns)), dtype=np.int64)
     for sentence in corpus:
         distinct = set(sentence)
-        targets = np.array(list({rows[word] for word in distinct if word in rows}), dtype=np.int64)
-        hints = np.array([columns[word] for word in distinct if word in columns], dtype=np.int64)
+        targets = list({rows[word] for word in distinct if word in rows})
+        hints = [columns[word] for word in distinct if word in columns]
         with_hint[hints] += 1
-        if targets.size:
-            with_word[targets] += 1
-            pairs.append((targets[:, None] * len(columns) + hints).ravel())
-    met = np.bincount(np.concatenate(pairs), minlength=words * len(columns))
-    return met.reshape(words, len(columns)), with_word, with_hint
+        with_word[targets] += 1
+        met[np.ix_(targets, hints)] += 1
+    return met, with_word, with_hint
 
 
 def _key(word: str) -> str:

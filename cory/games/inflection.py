@@ -6,21 +6,12 @@ from functools import cache
 
 from lemminflect import getAllInflections, getAllInflectionsOOV, getAllLemmas, getInflection
 
-# by their Unicode names, since the characters look alike
-SINGLE = (
-    *("LEFT SINGLE QUOTATION MARK", "RIGHT SINGLE QUOTATION MARK", "SINGLE LOW-9 QUOTATION MARK"),
-    *("SINGLE HIGH-REVERSED-9 QUOTATION MARK", "PRIME", "ACUTE ACCENT"),
+# typographic quotation marks, primes and dashes, as they are typed
+MARKS = str.maketrans(
+    dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"')
+    | dict.fromkeys("\u2013\u2014", "-")
 )
-DOUBLE = (
-    *("LEFT DOUBLE QUOTATION MARK", "RIGHT DOUBLE QUOTATION MARK", "DOUBLE LOW-9 QUOTATION MARK"),
-    *("DOUBLE HIGH-REVERSED-9 QUOTATION MARK", "DOUBLE PRIME"),
-    *("LEFT-POINTING DOUBLE ANGLE QUOTATION MARK", "RIGHT-POINTING DOUBLE ANGLE QUOTATION MARK"),
-)
-MARKS = {
-    ord(unicodedata.lookup(name)): typed
-    for typed, names in (("'", SINGLE), ('"', DOUBLE), ("-", ("EN DASH", "EM DASH")))
-    for name in names
-}
 # letters and digits, and parts joined by an apostrophe
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 # endings that leave the word before them the same: cat's, cat'll

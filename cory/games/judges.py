@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import dropwhile
 
 from cory.games.inflection import inflected, plain_text, plural, tokens
 
@@ -11,9 +12,8 @@ class WordsJudge:
     """Compares whole words in all their inflected forms; punctuation does not matter.
 
     A guess is `I know the word`, then `it is` and the like or an exclamation mark or colon, then
-    the guessed word. The first guess counts. A guess in quotation marks must be the word alone,
-    with or without an article; any other must begin with it, not counting articles and the like.
-    Where nothing but such words follows (`It is guess!`), the last of them is the guess.
+    the guessed word. The first guess counts; it must begin with the word, not counting articles and
+    the like.
     """
 
     def mentions(self, text: str, word: str) -> bool:
@@ -26,36 +26,26 @@ class WordsJudge:
         declared = DECLARED.search(plain_text(text))
         if declared is None:
             return None
-        forms = inflected(word)
-        said = declared["guess"]
-        filler = FILLER.match(said)
-        skipped, guessed = (said[: filler.end()], said[filler.end() :]) if filler else ("", said)
-        quoted = QUOTED.match(guessed)
-        if quoted:
-            inner = tokens(quoted["inner"])
-            return inner in forms or (inner[:1] in ARTICLES and inner[1:] in forms)
-        words, passed = tokens(said), len(tokens(skipped))
-        last = passed if ENDED.match(guessed) is None else passed - 1
+        words = tokens(declared["guess"])
+        skipped = len(words) - len([*dropwhile(FILLER.__contains__, words)])
         return any(
-            words[start : start + len(form)] == form and start + len(form) > last
-            for form in forms
-            for start in range(passed + 1)
+            words[start : start + len(form)] == form
+            for form in inflected(word)
+            for start in range(skipped + 1)
         )
 
 
-# these are applied to texts in plain form (`plain_text`)
+# in texts in plain form (`plain_text`)
 DECLARED = re.compile(
     r"\bi know the word"
     r"(?:\W*?\b(?:(?:it|that)(?: is|'s| must be)|its|is)\b|\s*[!:])"
     r"\W*?(?P<guess>[\"'`]?\w.*)",
     re.DOTALL,
 )
-FILLER = re.compile(
-    r"^(?:(?:a|an|the|word|called|simply|just|definitely|of course|is|it|my|guess)\b[ :,]*)+"
-)
-ARTICLES = {("a",), ("an",), ("the",)}
-ENDED = re.compile(r"\s*(?:[!?;]|\.(?!\.)|$)")  # the end of a sentence
-QUOTED = re.compile(r"([\"'`]+)(?P<inner>.*?)\1", re.DOTALL)
+FILLER = {
+    *("a", "an", "the", "word", "called", "simply", "just", "definitely", "of", "course"),
+    *("is", "it", "my", "guess"),
+}
 
 
 def _contains(words: tuple[str, ...], form: tuple[str, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""Rule-based players of word games: a hinter, a guesser, and random ones of both."""
+"""Rule-based players of word games: a hinter and a guesser."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -117,21 +117,6 @@ class Hinter:
         return int(after[row].argmax())
 
 
-class RandomHinter:
-    """Names associated words in random order, and answers yes or no at random."""
-
-    def __init__(self, script: Script) -> None:
-        self.script = script
-
-    def say(self, position: GameState, draw: Draw) -> str:
-        """The next hints."""
-        script = self.script
-        usable = script.usable(position, script.listener.hear(position))
-        count = min(script.config.hints_per_turn, len(usable))
-        chosen = draw.choice(usable, count, replace=False).tolist() if count else []
-        return script.hint(position, chosen, bool(draw.random() < 0.5), draw)
-
-
 class Guesser:
     """Computes its belief in each target word; guesses once the highest belief is enough."""
 
@@ -172,23 +157,6 @@ class Guesser:
         count = min(script.config.words_per_question, len(best))
         columns = draw.choice(best, count, replace=False)
         return [script.associations.hints[column] for column in columns]
-
-
-class RandomGuesser:
-    """Asks about random target words, and guesses a random one in the last turn."""
-
-    def __init__(self, script: Script) -> None:
-        self.script = script
-
-    def say(self, position: GameState, draw: Draw) -> str:
-        """A question, or in the last turn a guess."""
-        script = self.script
-        words = script.associations.words
-        if position.turn + 1 == position.max_turns:
-            return script.guess(int(draw.integers(len(words))), draw)
-        count = min(script.config.words_per_question, len(words))
-        rows = draw.choice(len(words), count, replace=False)
-        return script.question([words[row] for row in rows], draw)
 
 
 def _one(sentences: Sequence[str], draw: Draw) -> str:

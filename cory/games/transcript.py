@@ -1,10 +1,8 @@
-"""Finished games: as lines of JSON, and statistics of them."""
+"""Finished games, as lines of JSON."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,10 +100,6 @@ class FinishedGame:
             return FinishedGame(
                 position.word, position.max_turns, position.utterances, result or TIE
             )
-        require(
-            len(row.turns) <= 2 * row.max_turns,
-            f"turns: {len(row.turns)} utterances are more than 2 in each of {row.max_turns} turns",
-        )
         right = {*row.winners} <= {*game.roles} and (row.valid or not row.winners)
         require(
             right, f"winners: must be roles ({', '.join(game.roles)}), none if 'valid' is false"
@@ -138,20 +132,3 @@ def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:
                 raise ConfigError(f"{key}={path}: {what} {number}: {error}") from None
     require(bool(games), f"{key}={path}: there is no game in it")
     return games
-
-
-def game_statistics(games: Iterable[FinishedGame]) -> dict[str, Any]:
-    """The numbers of games, wins, ties and so on, and the mean number of turns."""
-    games = list(games)
-    utterances = (utterance for game in games for utterance in game.utterances)
-    roles = dict.fromkeys(utterance.role for utterance in utterances)
-    wins = Counter(role for game in games for role in game.outcome.winners)
-    reasons = Counter(game.outcome.reason for game in games)
-    return {
-        "games": len(games),
-        **{f"{role}_wins": wins[role] for role in roles},
-        "ties": sum(game.outcome.valid and not game.outcome.winners for game in games),
-        "invalid": sum(not game.outcome.valid for game in games),
-        "reasons": dict(sorted(reasons.items())),
-        "mean_turns": sum(game.turns for game in games) / len(games) if games else 0.0,
-    }

@@ -3,29 +3,20 @@
 import torch
 
 from cory.config import GameOutcomeConfig
-from cory.episode import Episode
-from cory.games import GameRules, decided_state
-from cory.games.state import BROKE_RULES, GameResult, GameState
+from cory.games import GameRules
+from cory.games.state import BROKE_RULES, GameResult
 from cory.tasks.game import GameTask
 
 
 class GameOutcome:
-    """Rewards each role by the result of the game (Cheng et al., 3.1 and App. B)."""
+    """Rewards each role by the result of the game (Cheng et al., 3.1 and App. B).
+
+    Games are no episodes: it is asked for the result's worth, not for scores of turns.
+    """
 
     def __init__(self, config: GameOutcomeConfig, task: GameTask, device: torch.device) -> None:
         self.config = config
         self.game: GameRules = task.game
-        self.max_turns = task.max_turns
-
-    def score(self, episodes: list[Episode]) -> None:
-        """Fills `turn.score` of every utterance with the reward of its role for the whole game."""
-        for episode in episodes:
-            position = GameState(episode.prompt.text, self.max_turns)
-            for turn in episode.turns:
-                position = position.after(turn.role, turn.response)
-            _, outcome = decided_state(self.game, position)
-            for turn in episode.turns:
-                turn.score = 0.0 if outcome is None else self.worth(outcome, turn.role)
 
     def settled(self, outcome: GameResult) -> GameResult:
         """The result by `reward.broken_rules`: the role that broke the rules loses, or no role."""

@@ -1,11 +1,10 @@
 """A chat model behind an endpoint that grades responses by a rubric (Zheng et al., 2023)."""
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
-from cory.config import JudgeConfig, require
-from cory.endpoint import Ask, Endpoint, Message, Reply, client_of
+from cory.config import JudgeConfig
+from cory.endpoint import Ask, Endpoint, Message, client_of
 from cory.episode import Episode, Metrics, Prompt, Turn, from_user
 from cory.rewards import RunFacts
 
@@ -25,7 +24,7 @@ class Judge:
         limits = {"lowest": f"{config.lowest:g}", "highest": f"{config.highest:g}"}
         self.rubric = config.rubric.format(mark=config.mark, **limits)
         self.endpoint: Endpoint | None = None
-        self.graded = self.unreadable = self.requests = self.tokens = 0
+        self.graded = self.unreadable = self.tokens = 0
 
     @staticmethod
     def prepare(config: JudgeConfig) -> None:
@@ -41,33 +40,28 @@ class Judge:
         """As `RunReward`; a grade does not depend on the iteration."""
 
     def metrics(self) -> Metrics:
-        """Requests and tokens per response, and the share of responses that got no grade."""
+        """Tokens per response, and the share of responses that got no grade."""
         if self.graded == 0:
             return {}
         logged = {
-            "reward/requests": self.requests / self.graded,
             "reward/tokens": self.tokens / self.graded,
             "reward/unreadable": self.unreadable / self.graded,
         }
-        self.graded = self.unreadable = self.requests = self.tokens = 0
+        self.graded = self.unreadable = self.tokens = 0
         return logged
 
     def score(self, episodes: list[Episode]) -> None:
-        """Fills `turn.score` of every turn that is not absent.
-
-        ConfigError where a response gets no grade, unless `reward.unreadable` says what it is worth
-        """
+        """Fills `turn.score` of every turn that is not absent; without a grade it is the lowest."""
+        assert self.endpoint is not None  # `begin` has opened it
         rows = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
-        self.graded += len(rows)
-        for tried in range(self.config.asked_again + 1):
-            left = [row for row in rows if tried == 0 or row[1].score is None]
-            replies = self._replies([Ask(f"grade-{tried}", self._messages(*row)) for row in left])
-            for (_, turn), reply in zip(left, replies, strict=True):
-                turn.score = self.worth(reply.text)
-        for (prompt, turn), reply in zip(left, replies, strict=True):
-            if turn.score is None:
-                turn.score = self._without_grade(prompt, turn, reply)
-                self.unreadable += 1
+        replies = self.endpoint.complete([Ask("grade", self._messages(*row)) for row in rows])
+        lowest = self.config.lowest if self.config.output == "grade" else 0.0
+        for (_, turn), reply in zip(rows, replies, strict=True):
+            grade = self.worth(reply.text)
+            turn.score = lowest if grade is None else grade
+            self.graded += 1
+            self.unreadable += grade is None
+            self.tokens += reply.prompt_tokens + reply.completion_tokens
 
     def worth(self, reply: str) -> float | None:
         """The score that a reply gives; None where it has no grade in range behind the mark."""
@@ -86,26 +80,6 @@ class Judge:
             query=_query(prompt), response=turn.response, answer=prompt.answer
         )
         return [{"role": "system", "content": self.rubric}, from_user(asked)]
-
-    def _replies(self, asks: Sequence[Ask]) -> list[Reply]:
-        assert self.endpoint is not None  # `begin` has opened it
-        replies = self.endpoint.complete(asks)
-        self.requests += len(replies)
-        self.tokens += sum(reply.prompt_tokens + reply.completion_tokens for reply in replies)
-        return replies
-
-    def _without_grade(self, prompt: Prompt, turn: Turn, reply: Reply) -> float:
-        """The score of a response that got no grade; ConfigError with reward.unreadable=refuse."""
-        config = self.config
-        said = " ".join(reply.text.split())[-80:] or f"nothing ({reply.finish_reason})"
-        require(
-            config.unreadable == "lowest",
-            f"reward.unreadable=refuse: {config.asked_again + 1} replies about the response "
-            f"{turn.response[:40]!r} to prompt {prompt.id} have no '{config.mark}' with a number "
-            f"from {config.lowest:g} to {config.highest:g}; the last one ends: {said}; "
-            f"take its replies out of {REPLIES}.jsonl to ask again",
-        )
-        return config.lowest if config.output == "grade" else 0.0
 
 
 def _query(prompt: Prompt) -> str:

@@ -117,9 +117,21 @@ class PythonReward:
                 returned = list(returned)  # of a generator, the function's body runs only now
         except RAISED as error:  # whatever a user's function raises
             raise ConfigError(f"{self.said}: {told(error, self.found.file)}") from error
-        called.scores = self._checked(returned, rows)
-        for name, values in called.columns.items():
-            self._require_length(f"log_extra('{name}', ...) got", values, len(rows))
+        rule = f"{self.said}: it must return a list with a finite number for each completion"
+        require(isinstance(returned, list), f"{rule}, got {_shown(returned)}")
+        called.scores = [None if value is None else as_number(value) for value in returned]
+        for name, values in (("", returned), *called.columns.items()):
+            what = f"log_extra('{name}', ...)" if name else "it"
+            require(
+                len(values) == len(rows),
+                f"{self.said}: {what} gave {len(values)} values for {len(rows)} completions",
+            )
+        for value, score, (_, turn) in zip(returned, called.scores, rows, strict=True):
+            require(
+                score is not None or (value is None and self.partial),
+                f"{rule}; it returned {_shown(value)} for {_shown(turn.response)} (None is for "
+                f"parts of reward=sum alone)",
+            )
         return called
 
     def _arguments(self, rows: Sequence[Row], called: Called) -> dict[str, Any]:
@@ -132,8 +144,8 @@ class PythonReward:
         }
         if any(prompt.answer is not None for prompt in prompts):
             given["answer"] = [prompt.answer for prompt in prompts]
-        columns = {name: None for prompt in prompts for name in prompt.columns}
-        for name in columns:  # a column of the user's data has the last word about a name
+        # a column of the user's data has the last word about a name
+        for name in dict.fromkeys(name for prompt in prompts for name in prompt.columns):
             if name not in NOT_COLUMNS:
                 given[name] = [prompt.columns.get(name) for prompt in prompts]
         return given | {
@@ -166,26 +178,6 @@ class PythonReward:
         if number is None:
             raise ValueError(f"log_metric('{name}', ...) takes a finite number, got {value!r}")
         called.numbers.setdefault(name, []).append(number)
-
-    def _checked(self, returned: Any, rows: Sequence[Row]) -> list[float | None]:
-        """The scores in what the function returned."""
-        rule = "it must return a list with a finite number for each completion"
-        require(isinstance(returned, list), f"{self.said}: {rule}, got {_shown(returned)}")
-        self._require_length(f"{rule}; got", returned, len(rows))
-        scores = [None if value is None else as_number(value) for value in returned]
-        for number, (value, score) in enumerate(zip(returned, scores, strict=True)):
-            where = f"for completion {number} of {len(rows)}, {_shown(rows[number][1].response)}"
-            require(
-                score is not None or (value is None and self.partial),
-                f"{self.said}: {rule}; it returned {_shown(value)} {where} (None is for parts of "
-                f"reward=sum alone)",
-            )
-        return scores
-
-    def _require_length(self, what: str, values: Sequence[Any], rows: int) -> None:
-        require(
-            len(values) == rows, f"{self.said}: {what} {len(values)} values for {rows} completions"
-        )
 
 
 async def _awaited(returned: Any) -> Any:

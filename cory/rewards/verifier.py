@@ -112,10 +112,10 @@ class Verifier:
         self.task = task
         self.folder = folder = Path(config.path).expanduser()
         key = f"reward.path={config.path}"
-        require(folder.is_dir(), f"{key}: there is no such folder; algorithm=verifier makes one")
         require(
             (folder / VALUE_HEAD).is_file(),
-            f"{key}: a verifier without head; the folder has no {VALUE_HEAD}",
+            f"{key}: there is no verifier, whose folder has {VALUE_HEAD}; algorithm=verifier makes "
+            f"one",
         )
         self.adapter = (folder / ADAPTER).is_file()
         # path of the model and its tokenizer, and the setting that it comes from
@@ -139,14 +139,13 @@ class Verifier:
         """The language model, with its adapter if the verifier is one, and a new value head."""
         config, key = self.config, f"reward.path={self.config.path}"
         dtype, compute = DTYPES[config.precision], DTYPES[config.compute_precision]
-        quantisation = None
-        if config.quantisation == "nf4":
-            require(
-                self.adapter,
-                f"reward.quantisation=nf4: {key} is a full model, whose weights were trained in "
-                f"reward.precision; set reward.quantisation=none",
-            )
-            quantisation = nf4(config.double_quantisation, compute, dtype)
+        packed = config.quantisation == "nf4"
+        require(
+            self.adapter or not packed,
+            f"reward.quantisation=nf4: {key} is a full model, trained in whole numbers; set "
+            f"reward.quantisation=none",
+        )
+        quantisation = nf4(config.double_quantisation, compute, dtype) if packed else None
         attention = attention_for(config.attention, device, compute)
         lm = load_language_model(
             *self.source, False, dtype, quantisation, device, attention=attention

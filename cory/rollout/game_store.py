@@ -16,7 +16,7 @@ from typing import Any
 from cory import distributed
 from cory.config import ConfigError, require
 from cory.games import GameRules
-from cory.games.transcript import IDS, FinishedGame, game_statistics, read_games
+from cory.games.transcript import IDS, FinishedGame, read_games
 from cory.runs.files import JsonlStore, sha256_of, sound_lines, unwritten, write_whole
 
 NUMBER = "game"  # which game of the set a line is
@@ -104,7 +104,6 @@ class GameSet:
             self._describe(
                 {
                     **({} if weights is None else {WEIGHTS: weights}),
-                    **game_statistics(games),
                     TOKENIZER: self.tokenizer,
                     FILE: {"bytes": self.path.stat().st_size, "sha256": sha256_of(self.path)},
                 }

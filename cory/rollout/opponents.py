@@ -41,10 +41,10 @@ class Opponents:
     def seats(self, name: str, kind: str) -> dict[str, Seat]:
         """What the opponent called `name` plays each role by.
 
-        kind: itself | start | scripted | random | endpoint, or the folder of a run
+        kind: itself | start | scripted | endpoint, or the folder of a run
         """
-        if kind in ("scripted", "random"):
-            return {role: Seat(script) for role, script in self.task.players()[kind].items()}
+        if kind == "scripted":
+            return {role: Seat(script) for role, script in self.task.players().items()}
         player = {"itself": self.policy.name, "start": kind, ENDPOINT: kind}.get(kind, name)
         return dict.fromkeys(self.task.game.roles, Seat(player, remote=kind == ENDPOINT))
 

@@ -1,16 +1,18 @@
 """The kinds of answers that `task.answers` can name: how each is read and compared."""
 
+import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from cory.config import PromptsConfig
-from cory.tasks.answers.formulas import BOX, last_box, plain_formula
+from cory.tasks.answers.formulas import BOX, WORDS, last_box, plain_formula
 from cory.tasks.answers.numbers import final_number, is_number
 from cory.tasks.answers.words import CHOICES, LABELS, final_choice, final_label, final_text
 from cory.tasks.sandbox.equality import Answer, equality
 
 MARK = "####"  # stands before the number, after a worked solution
+SENTENCE = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{2,}\s+[a-zA-Z]{2,}")  # two words, no commands
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,9 @@ def one_of(names: Sequence[str], text: str) -> str | None:
 
 
 def formula_in_data(text: str) -> str | None:
-    """A formula in a box, whether or not it has one in the data."""
+    """A formula in a box, whether or not it has one in the data; None for sentences without."""
+    if not BOX.search(text) and SENTENCE.search(WORDS.sub("", text)):
+        return None
     formula = last_box(text if BOX.search(text) else f"\\boxed{{{text}}}")
     return f"\\boxed{{{formula}}}" if formula and plain_formula(formula) else None
 

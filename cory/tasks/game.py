@@ -13,14 +13,7 @@ from cory.games import rules_of
 from cory.games.associations import associate
 from cory.games.inflection import tokens
 from cory.games.prompts import GamePrompts
-from cory.games.scripted import (
-    Guesser,
-    Hinter,
-    RandomGuesser,
-    RandomHinter,
-    RuleBasedPlayer,
-    Script,
-)
+from cory.games.scripted import Guesser, Hinter, RuleBasedPlayer, Script
 from cory.games.state import GameState
 from cory.games.words import (
     common_words,
@@ -75,14 +68,11 @@ class GameTask(NoAnswers):
         limits = self.config.collected_turns
         return self.max_turns if limits is None else int(draw.integers(limits[0], limits[1] + 1))
 
-    def players(self) -> Mapping[str, Mapping[str, RuleBasedPlayer]]:
-        """[kind][role]: scripted players, of the kinds `scripted` and `random`."""
+    def players(self) -> Mapping[str, RuleBasedPlayer]:
+        """[role]: the scripted players."""
         knows = self.game.knows
         other = next(role for role in self.game.roles if role != knows)
-        return {
-            "scripted": {knows: Hinter(self._script), other: Guesser(self._script)},
-            "random": {knows: RandomHinter(self._script), other: RandomGuesser(self._script)},
-        }
+        return {knows: Hinter(self._script), other: Guesser(self._script)}
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """Raises ConfigError: games have prompts of their own, not observers."""
@@ -119,10 +109,9 @@ def words_of(config: GameConfig) -> tuple[list[str], list[str]]:
     if config.source == "package":
         words = one_form_each(words)
     files = config.word_files()
-    if "task.test_path" in files:
-        test = read_words(files["task.test_path"], "task.test_path")[: config.test_words]
-        for word in test:
-            require(bool(tokens(word)), f"task.test_path={config.test_path}: '{word}' is no word")
+    if config.test_path is not None:
+        words_of_file = read_words(files["task.test_path"], "task.test_path")
+        test = [word for word in words_of_file if tokens(word)][: config.test_words]
     else:
         words, copy = tee(words)
         test = evenly(copy, config.test_words)

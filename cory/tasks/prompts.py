@@ -1,17 +1,21 @@
 """Prompts from rows of a data set, generated or of the user's own, with or without answers."""
 
 import json
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from cory import distributed
 from cory.config import ConfigError, PromptsConfig, require
 from cory.episode import Message, Prompt
+from cory.models.tokenization import Texts
 from cory.tasks.answer_kinds import answer_kind
 from cory.tasks.answers.words import CHOICES
-from cory.tasks.data.prompt_set import PromptSet, held_out_part
+from cory.tasks.data.epochs import EpochSampler, at_most, hash_of
+from cory.tasks.data.subsets import held_out_part, pick_subset, untested
 from cory.tasks.data.tables import Row, is_blank, require_columns, rows_of, rows_of_split
 from cory.tasks.problems import KINDS, draw_distinct
 from cory.tasks.sandbox.programs import answered_questions
@@ -21,20 +25,30 @@ GENERATED_SEEDS = {"train": 20_241_002, "test": 20_241_003}
 MESSAGE_KEYS = {"role", "content"}
 
 
+class _Blank:
+    """Stands in a template for a value that is not there, in any format."""
+
+    MARK = "\0"
+
+    def __format__(self, spec: str) -> str:
+        return self.MARK
+
+
 class PromptsForm:
     """Asks a text in the template of the settings; reads answers of the kind `task.answers`."""
 
     def __init__(self, config: PromptsConfig) -> None:
         self.config = config
         self.kind = answer_kind(config) if config.has_answers else None
-        # the texts around a prompt in its template, which an observer's may repeat without them
-        alone = config.prompt_template.format(prompt="\0") if not config.template_columns else "\0"
-        self.before, _, self.after = alone.partition("\0")
+        # the texts around a prompt in its template, which an observer's may repeat without them;
+        # a template with columns of the data has none before a text that is not in the data
+        shown = config.prompt_template.format_map(defaultdict(_Blank)).split(_Blank.MARK)
+        self.before, self.after = "" if config.template_columns else shown[0], shown[-1]
 
     def prompt_of(self, text: str) -> Prompt:
         """The text in the template, as a prompt without an answer.
 
-        As it is, where the template names columns of the data beside the prompt.
+        In place of the prompt and all columns of the data that the template names.
         """
         if self.config.prompt_template != "{prompt}":
             text = f"{self.before}{text.strip()}{self.after}"
@@ -64,20 +78,89 @@ class PromptsForm:
         return config.observer_template.format(query=query, prompt=asked, answers=quoted)
 
 
-class PromptsTask(PromptsForm, PromptSet):
-    """Prompts of a file, a folder, the hub or a generator; none is both trained and tested on."""
+class PromptsTask(PromptsForm):
+    """Prompts of a file, a folder, the hub or a generator; none is both trained and tested on.
+
+    All are made when the task is built. Those of more than `task.max_prompt_tokens` tokens are left
+    out of the training and refused in an evaluation: a benchmark's rows are never left out.
+    """
 
     form = PromptsForm
 
     def __init__(self, config: PromptsConfig, tokenizer: Any, stream: np.random.Generator) -> None:
-        PromptsForm.__init__(self, config)
+        super().__init__(config)
+        self.tokenizer = tokenizer
+        self._chat = Texts(tokenizer, "model.chat=true", chat=True)
+        self._max_tokens = config.max_prompt_tokens
         train = self._prompts("train", config.train_split)
         if config.held_out_share is not None:
             train, test = held_out_part(train, config.held_out_share, config.pick_seed)
         else:
             assert config.test_split is not None  # the settings' own check
             test = self._prompts("test", config.test_split)
-        PromptSet.__init__(self, config, train, test, tokenizer, stream)
+        from_files = config.source in ("path", "hub")
+        where = f"task.path={config.path}" if from_files else f"task={config.name}"
+        train, test = pick_subset(config, train, test)
+        self.parts = {"train": self._short_enough(untested(train, test, where)), "test": test}
+        said = (
+            [prompt.text, prompt.answer, prompt.columns, prompt.messages]
+            for part in self.parts.values()
+            for prompt in part
+        )
+        self.sampler = EpochSampler(len(self.parts["train"]), stream, hash_of(said), where)
+        self.state_dict = self.sampler.state_dict
+        self.load_state_dict = self.sampler.load_state_dict
+
+    def sample(self, count: int) -> list[Prompt]:
+        """The next training prompts: each once per epoch, epochs in new random orders."""
+        train = self.parts["train"]
+        return [train[self.sampler.next()] for _ in range(count)]
+
+    def held_out(self, count: int | None, split: str) -> list[Prompt]:
+        """The first `count` prompts of a split, or all; ConfigError for one that is too long."""
+        prompts = self.parts[split]
+        count = at_most(count, len(prompts), f"{split} questions")
+        prompts = prompts[:count]
+        for prompt, tokens in zip(prompts, self._lengths(prompts), strict=True):
+            require(
+                tokens <= self._max_tokens,
+                f"task.max_prompt_tokens ({self._max_tokens}) is below the {tokens} tokens of "
+                f"{split} prompt {prompt.id}",
+            )
+        return prompts
+
+    def _short_enough(self, prompts: list[Prompt]) -> list[Prompt]:
+        """The prompts that are not too long; a note says how many are left out."""
+        fits = [tokens <= self._max_tokens for tokens in self._lengths(prompts)]
+        kept = [prompt for prompt, fit in zip(prompts, fits, strict=True) if fit]
+        longer = [prompt for prompt, fit in zip(prompts, fits, strict=True) if not fit]
+        said = f"task.max_prompt_tokens={self._max_tokens}"
+        require(bool(kept), f"{said}: all {len(prompts)} training prompts are longer")
+        if longer:
+            distributed.note(
+                f"{said} leaves out {len(longer)} of {len(prompts)} training prompts; the first "
+                f"is {longer[0].id}"
+            )
+        return kept
+
+    def _lengths(self, prompts: list[Prompt]) -> list[int]:
+        """Tokens of each prompt; of a chat without those that are around any single message.
+
+        Raises ConfigError where the chat template refuses messages.
+        """
+        texts = [prompt.text for prompt in prompts if prompt.messages is None]
+        ids = self.tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
+        of_texts = map(len, ids)
+        return [
+            next(of_texts) if prompt.messages is None else self._chat_tokens(prompt)
+            for prompt in prompts
+        ]
+
+    def _chat_tokens(self, prompt: Prompt) -> int:
+        try:
+            return self._chat.tokens(prompt.opening) - self._chat.own_tokens
+        except ConfigError as error:
+            raise ConfigError(f"prompt {prompt.id}: {error}") from None
 
     def _rows(self, part: str, split: str) -> list[Row]:
         """The rows of a part, `train` or `test`, that `task.only` keeps."""
@@ -114,14 +197,7 @@ class PromptsTask(PromptsForm, PromptSet):
         require_columns(names, [(key, name) for key, name in wanted if name is not None])
         handed = [name for name in names if name != config.prompt_column]
         handed = handed if config.columns is None else config.columns
-        prompts = [self._prompt(row, handed) for row in rows]
-        for prompt in prompts:
-            require(
-                (prompt.messages is None) == (prompts[0].messages is None),
-                f"task.path={config.path}: '{config.prompt_column}' holds texts and chat messages; "
-                f"{prompt.id} is of another kind than {prompts[0].id}",
-            )
-        return prompts
+        return [self._prompt(row, handed) for row in rows]
 
     def _prompt(self, row: Row, handed: Sequence[str]) -> Prompt:
         config = self.config
@@ -227,21 +303,20 @@ def chat_messages(value: Sequence[Any], where: str) -> list[Message]:
 
     where: row and column, for refusals
     """
-    messages = []
     for number, message in enumerate(value, 1):
-        given = message.items() if isinstance(message, dict) else ()
-        texts = {key: text for key, text in given if text is not None}
+        texts = isinstance(message, dict) and all(
+            isinstance(text, str) for text in message.values()
+        )
         require(
-            set(texts) == MESSAGE_KEYS and all(isinstance(text, str) for text in texts.values()),
+            texts and set(message) == MESSAGE_KEYS,
             f"{where}, message {number} must have a text as role and as content alone, got "
             f"{message}",
         )
-        messages.append(texts)
     require(
-        bool(messages) and messages[-1]["role"] == "user" and not is_blank(messages[-1]["content"]),
+        bool(value) and value[-1]["role"] == "user" and not is_blank(value[-1]["content"]),
         f"{where} must end with a message of the user's that is not empty",
     )
-    return messages
+    return list(value)
 
 
 def plain_value(value: object, where: str, column: str) -> Any:

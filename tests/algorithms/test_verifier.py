@@ -301,14 +301,14 @@ def test_a_folder_that_is_no_verifier_is_refused(
     def refused(rule: str, **changes: object) -> None:
         assert rule in refusal(lambda: judge(folder, **changes))
 
-    refused("there is no such folder", path=str(tmp_path / "nowhere"))
+    refused("there is no verifier", path=str(tmp_path / "nowhere"))
     refused("reward.chat=true: the tokenizer", chat=True)
     refused("reward.base=", base=str(tmp_path / "nowhere"))
     refused("the adapter does not fit", base="asset:tiny")
     save_file({"weight": torch.zeros(1, 7), "bias": torch.zeros(1)}, folder / VALUE_HEAD)
     refused("head was made for another width than the model's 32")
     (folder / VALUE_HEAD).unlink()
-    refused("a verifier without head")
+    refused("there is no verifier")
     save_file(head, folder / VALUE_HEAD, {"likelihood_coef": "nan"})
     refused("its value head names a likelihood_coef of nan")
 

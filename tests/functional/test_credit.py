@@ -9,6 +9,7 @@ from cory.functional.credit import (
     outcome_decay,
     own_and_later,
     own_score,
+    repeats,
     shared_mean,
     shared_sum,
 )
@@ -69,3 +70,23 @@ def test_worth_by_the_table(turns: int) -> None:
     share = PRINTED_SUMS[turns]
     expected = [share * worth for worth in found]
     assert outcome_decay(turns, 0.8, "printed") == pytest.approx(expected, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("ids", "longest", "times", "found"),
+    [
+        ([2, 1, 1, 1, 1, 2], 1, 3, True),
+        ([1, 1, 1], 1, 3, False),
+        ([1, 1, 2, 1, 1], 1, 3, False),  # not in a row
+        ([1, 2] * 4, 1, 3, False),  # longer than what is looked for
+        ([9, 1, 2, 1, 2, 1, 2, 1, 2], 2, 3, True),
+        ([1, 2, 1, 2, 1, 2, 1], 2, 3, False),  # the fourth is not whole
+        ([1, 2, 3] * 2, 3, 1, True),
+        ([1], 20, 1, False),
+        ([], 20, 1, False),
+    ],
+)
+def test_runs_of_tokens_are_counted_in_a_row(
+    ids: list[int], longest: int, times: int, found: bool
+) -> None:
+    assert repeats(ids, longest, times) is found

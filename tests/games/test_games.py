@@ -12,7 +12,7 @@ import pytest
 from cory.games import rules_of
 from cory.games.prompts import GamePrompts
 from cory.games.state import GameResult, GameState, GameUtterance
-from cory.games.transcript import FinishedGame, game_statistics, read_games
+from cory.games.transcript import FinishedGame, read_games
 from cory.games.words import evenly, one_form_each, playable, without_forms_of
 from cory.runs.files import encoded
 from cory.tasks.game import GameTask
@@ -72,25 +72,6 @@ def test_a_bad_line_is_refused_by_its_number(tmp_path: Path, line: str, said: st
     path.write_text(f"{GOOD}\n{line}\n")
     refused = refusal(lambda: read_games(path, TABOO, "algorithm.games"))
     assert refused.startswith(f"algorithm.games={path}: line 2: ") and said in refused
-
-
-def test_counts() -> None:
-    both = (GameUtterance("attacker", "a"), GameUtterance("defender", "b"))
-    games = [
-        FinishedGame("cat", 2, both * 2, GameResult((), "tie", True)),
-        FinishedGame("cat", 2, both, GameResult(("attacker",), "uttered", True)),
-        FinishedGame("cat", 2, both[:1], GameResult((), "broke_rules", False)),
-        FinishedGame("cat", 2, (*both, both[0]), GameResult((), "broke_rules", False)),
-    ]
-    assert game_statistics(games) == {
-        "games": 4,
-        "attacker_wins": 1,
-        "defender_wins": 0,
-        "ties": 1,
-        "invalid": 2,
-        "reasons": {"broke_rules": 2, "tie": 1, "uttered": 1},
-        "mean_turns": 1.5,
-    }
 
 
 # words

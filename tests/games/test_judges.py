@@ -39,7 +39,6 @@ DEFENDER = [
     ("cat", "i KNOW the WORD! it's a `CAT`", "guessed", "guessed"),
     ("cat", "I know the word! It is dog!", "wrong_guess", "wrong_guess"),
     ("cat", "I know the word! It is category!", "wrong_guess", "guessed"),
-    ("cat", 'I know the word! It is "cat burglar"!', "wrong_guess", "guessed"),
     ("cat", "I know the word! It is the word cat!", "guessed", "wrong_guess"),
     # no exclamation mark: the released code takes it for a slip
     ("cat", "I know the word, it’s cat!", "guessed", "uttered"),
@@ -55,9 +54,7 @@ DEFENDER = [
     ("guess", "I know the word! It is guess!", "guessed", "guessed"),
     ("guess", "I know the word! My guess is guess.", "guessed", "uttered"),
     ("word", "I know the word! It is the word `word`!", "guessed", "guessed"),
-    ("word", "I know the word! It is the word cat!", "wrong_guess", "guessed"),
     ("just", "I know the word! It is just!", "guessed", "guessed"),
-    ("just", "I know the word! It is just...", "wrong_guess", "guessed"),
     ("hague", "I know the word! It is the Hague!", "guessed", "guessed"),
     # an article in quotation marks
     ("dog", 'I know the word! It is "a dog"!', "guessed", "guessed"),

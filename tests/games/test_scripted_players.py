@@ -10,14 +10,7 @@ import pytest
 from cory.config import GameConfig
 from cory.games import GameRules, decided_state, rules_of
 from cory.games.associations import SMOOTHING, Listener, associate, belief
-from cory.games.scripted import (
-    Guesser,
-    Hinter,
-    RandomGuesser,
-    RandomHinter,
-    RuleBasedPlayer,
-    Script,
-)
+from cory.games.scripted import Guesser, Hinter, RuleBasedPlayer, Script
 from cory.games.state import GameResult, GameState
 from tests.support.game_settings import settings_of
 
@@ -110,11 +103,6 @@ def play(
 def test_scripted_players_find_the_word_together(name: str) -> None:
     shared = script(settings_of(name))
 
-    def solved(guesser: RuleBasedPlayer, oracle: RuleBasedPlayer) -> int:
-        players = {"guesser": guesser, "oracle": oracle}
-        games = [play(shared.game, word, 3, players, n) for n, word in enumerate(WORDS * 5)]
-        assert all(game.valid for game in games)
-        return sum(game.reason == "guessed" for game in games)
-
-    assert solved(Guesser(shared), Hinter(shared)) == 20
-    assert solved(RandomGuesser(shared), RandomHinter(shared)) < 16
+    players: dict[str, RuleBasedPlayer] = {"guesser": Guesser(shared), "oracle": Hinter(shared)}
+    games = [play(shared.game, word, 3, players, n) for n, word in enumerate(WORDS * 5)]
+    assert all(game.valid and game.reason == "guessed" for game in games)

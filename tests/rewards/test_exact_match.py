@@ -1,4 +1,4 @@
-"""reward=exact_match, and answers that please a judge for the wrong reason."""
+"""reward=exact_match, and what the task judges where the reward does not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from cory import distributed
 from cory.config import ExactMatchConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.rewards.exact_match import ExactMatch
-from cory.rewards.guards import boxed, repeats
 from cory.tasks import Form
 from cory.tasks.judged import judge_rest
 
@@ -35,30 +34,6 @@ def test_exact_match_judges_every_turn_by_its_own_prompt(monkeypatch: pytest.Mon
     monkeypatch.setattr(distributed, "first_works", lambda work: [not right for right in work()])
     ExactMatch(ExactMatchConfig(name="exact_match"), task, None).score(scored)
     assert [t.right for e in scored for t in e.turns] == [False, True, False]
-
-
-@pytest.mark.parametrize(
-    ("ids", "longest", "times", "found"),
-    [
-        ([2, 1, 1, 1, 1, 2], 1, 3, True),
-        ([1, 1, 1], 1, 3, False),
-        ([1, 1, 2, 1, 1], 1, 3, False),  # not in a row
-        ([1, 2] * 4, 1, 3, False),  # longer than what is looked for
-        ([9, 1, 2, 1, 2, 1, 2, 1, 2], 2, 3, True),
-        ([1, 2, 1, 2, 1, 2, 1], 2, 3, False),  # the fourth is not whole
-        ([1, 2, 3] * 2, 3, 1, True),
-        ([1], 20, 1, False),
-        ([], 20, 1, False),
-    ],
-)
-def test_runs_of_tokens_are_counted_in_a_row(
-    ids: list[int], longest: int, times: int, found: bool
-) -> None:
-    assert repeats(ids, longest, times) is found
-
-
-def test_a_boxed_answer_is_seen() -> None:
-    assert boxed(r"so it is \boxed{7}.") and not boxed("so it is boxed 7")
 
 
 def turn(response: str, **more: Any) -> Turn:

@@ -121,38 +121,16 @@ def test_the_same_response_is_paid_for_once(start: Start, tmp_path: Path) -> Non
     assert (tmp_path / "judge_taste.jsonl").exists() and len(server.asked) == 4
 
 
-def slow(grades_from: int) -> Callable[[int, Body], Said]:
-    """No grade before the request of this number."""
-    return lambda n, body: words(n, body) if n >= grades_from else reply("Hm, hard to say")
+def test_without_a_grade_it_is_the_lowest(start: Start) -> None:
+    def one_grade(number: int, body: Body) -> Said:
+        return words(number, body) if "abcd" in str(body) else reply("Hm, hard to say")
 
-
-def test_a_reply_without_grade_is_asked_for_again(start: Start) -> None:
-    server, reward = start(slow(1), asked_again=2)
-    assert scores(reward, "abcd") == [0.4]
-    assert len(server.asked) == 2
-    assert reward.metrics() == {"reward/requests": 2, "reward/tokens": 30, "reward/unreadable": 0}
+    _, reward = start(one_grade, lowest=-10.0)
+    assert scores(reward, "abcd", "ab") == [0.7, 0.0]
+    assert reward.metrics() == {"reward/tokens": 15, "reward/unreadable": 0.5}
     assert reward.metrics() == {}
-
-
-def test_then_it_is_the_lowest_grade_or_a_refusal(start: Start, tmp_path: Path) -> None:
-    server, reward = start(slow(99), asked_again=2, unreadable="lowest", lowest=-10.0)
-    assert scores(reward, "abcd") == [0.0] and len(server.asked) == 3
-    assert reward.metrics()["reward/unreadable"] == 1.0
-    _, plain = start(slow(99), unreadable="lowest", lowest=-10.0, output="grade")
-    assert scores(plain, "abcd") == [-10.0]
-    # a start that comes later reads the same replies, and asks no more
-    again = Judge(reward.config, None, None)
-    again.begin(RunFacts(tmp_path, 9, None))
-    assert scores(again, "abcd") == [0.0] and len(server.asked) == 3
-
-
-def test_a_run_that_is_refused_says_why(start: Start) -> None:
-    server, reward = start(slow(99), asked_again=1)
-    said = refusal(lambda: scores(reward, "abcd"))
-    assert said.startswith("reward.unreadable=refuse: 2 replies about the response 'abcd'")
-    assert len(server.asked) == 2 and said.endswith(
-        "take its replies out of judge.jsonl to ask again"
-    )
+    _, plain = start(one_grade, lowest=-10.0, output="grade")
+    assert scores(plain, "abcd", "ab") == [4.0, -10.0]
 
 
 MODEL = "reward.endpoint.model=wise"

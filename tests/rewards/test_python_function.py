@@ -232,12 +232,12 @@ def test_what_cannot_be_imported_is_refused(source: str, rule: str, write: Write
 @pytest.mark.parametrize(
     ("body", "rule"),
     [
-        ("return [1, 2, 3]", "got 3 values for 4 completions"),
-        ("return [1, float('nan'), 3, 4]", "returned nan for completion 1 of 4, 'second 0!'"),
-        ("return [1, 2, 3, '4']", "returned '4' for completion 3 of 4"),
+        ("return [1, 2, 3]", "it gave 3 values for 4 completions"),
+        ("return [1, float('nan'), 3, 4]", "returned nan for 'second 0!'"),
+        ("return [1, 2, 3, '4']", "returned '4' for 'second 1!'"),
         ("return {0: 1.0}", "got {0: 1.0}"),
         ("import torch; return torch.tensor(1.0)", "iteration over a 0-d tensor"),
-        ("return [None, 1, 1, 1]", "returned None for completion 0 of 4"),
+        ("return [None, 1, 1, 1]", "returned None for 'first 0'"),
         ("return missing", "mine.py, line 3: NameError"),
         ("return score(1, 2)", "mine.py, line 3: TypeError"),
         ("exit(4)", "mine.py, line 3: SystemExit: 4"),
@@ -245,7 +245,7 @@ def test_what_cannot_be_imported_is_refused(source: str, rule: str, write: Write
         ("for text in completions: yield len(text) / 0", "mine.py, line 3: ZeroDivisionError"),
         ("raise ValueError('two\\nlines')", "ValueError: two lines"),
         ("k['log_metric']('x', 'high')", "line 3: ValueError: log_metric('x', ...)"),
-        ("k['log_extra']('x', [1]); return [1] * 4", "log_extra('x', ...) got 1 values for 4"),
+        ("k['log_extra']('x', [1]); return [1] * 4", "log_extra('x', ...) gave 1 values for 4"),
     ],
 )
 def test_a_call_that_goes_wrong_is_refused_in_one_line(body: str, rule: str, write: Write) -> None:

@@ -41,8 +41,6 @@ def judge(server: ChatServer, **settings: Any) -> JudgeConfig:
         lowest=0.0,
         highest=10.0,
         output="share",
-        asked_again=1,
-        unreadable="refuse",
         endpoint=JudgeEndpointConfig(**endpoint),
     )
     return config.replace(**settings)

@@ -138,10 +138,11 @@ def test_anli_asks_for_one_of_three_labels(make: Make) -> None:
     assert text.endswith("Answer: \\boxed{...}")
     assert all(text.count(f"- {label}: ") == 1 for label in LABELS)
     assert anli.read(text) is None  # an echo of the prompt is no answer
-    said = [r"\boxed{Entailment}", "Neutral, not an entailment", r"\boxed{?}", "It is entailed."]
+    said = [r"\boxed{Entailment}", "Entailment? No, neutral", r"\boxed{?}", "It is entailed."]
     assert [anli.is_right(text, "entailment") for text in said] == [True, False, False, True]
-    # there is no column to put into the template
-    assert anli.prompt_of(" Premise: it rained. ") == Prompt("probe", "Premise: it rained.")
+    # of another text there are no columns to put into the template, which goes on behind it
+    free = "Premise: it rained.\nHypothesis: it was wet."
+    assert anli.prompt_of(f" {free} ") == Prompt("probe", free + text.partition("{sang}.")[2])
 
 
 def test_mmlu_shows_the_options(make: Make) -> None:
@@ -219,15 +220,6 @@ def test_a_response_is_right_when_its_box_equals_the_solutions(make: Make) -> No
     assert [turn.score for turn in turns] == [1.0, 0.0, 0.0, 0.0]
 
 
-def test_testing_on_training_problems_is_refused(make: Make) -> None:
-    """As the paper's released code does."""
-    said = refusal(lambda: make("math", "task.train_split=test"))
-    assert ": every training prompt is a test prompt, too; choose task.train_split" in said
-    both = ["task.train_split=test", "task.pick_train=3", "task.pick_test=3"]
-    parts = make("math", *both).parts
-    assert len({prompt.text for part in parts.values() for prompt in part}) == 6
-
-
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
@@ -240,6 +232,7 @@ def test_testing_on_training_problems_is_refused(make: Make) -> None:
         ("mmlu", {"choices": ["1", "2", "3", " "]}, "'choices' must be a text, or a list of four"),
         ("mmlu", {"answer": 4}, "'answer' must be a letter from A to D, or 0 to 3 with"),
         ("math", {"solution": r"\boxed{\frac{1}{2}"}, "'solution' must be a formula, alone or in"),
+        ("math", {"solution": r"It is $5$."}, "'solution' must be a formula, alone or in a closed"),
     ],
 )
 def test_rows_that_cannot_be_used_are_refused(

@@ -109,7 +109,7 @@ def test_held_out_prompts_depend_on_nothing(reviews_file: Path, tokenizer: Any) 
 
 
 def test_short_reviews_are_left_out(tokenizer: Any, tmp_path: Path) -> None:
-    lengths = [5, 10, 11, 30, 9, 10, 10, 40, 3, 12]
+    lengths = [5, 10, 11, 30, 9, 10, 10, 40, 0, 12]
     path = write_rows(tmp_path / "reviews.jsonl", [{"text": "x" * n} for n in lengths])
     imdb = file_task(path, tokenizer, "task.min_characters=10")
     kept = {

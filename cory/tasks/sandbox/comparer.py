@@ -16,16 +16,11 @@ from functools import lru_cache
 from typing import Any
 
 from math_verify import LatexExtractionConfig, parse, verify
-from sympy import And, Ge, Gt, Le, Lt, Union
 
 READY = "ready"
 # The library takes letters after a number for units: of 5 cm, but also of 2ab and 12t. So units are
 # allowed only after a space or as text.
 UNIT = re.compile(r"\\(?:text|mbox|mathrm)|[0-9}] +[a-zA-Z]{2}")
-OR = re.compile(
-    r"\s*(?:\\(?:text|mbox|textrm|mathrm)\s*\{\s*or\s*\}|\bor\b|\\(?:lor|vee)(?![a-zA-Z]))\s*"
-)
-RANGES = (And, Ge, Gt, Le, Lt)  # inequalities; two of them for one that is between
 WITH_UNITS = LatexExtractionConfig(boxed_match_priority=0)
 WITHOUT = replace(
     WITH_UNITS, normalization_config=replace(WITH_UNITS.normalization_config, units=False)
@@ -68,17 +63,6 @@ def equal(one: str, other: str) -> bool:
 @lru_cache(maxsize=1_000)
 def parsed(formula: str) -> list[Any]:
     """The formula as expressions of the library; as text, where it cannot be parsed."""
-    alternatives = OR.split(formula)
-    if len(alternatives) > 1:  # which the library does not know
-        ranges = [expression for part in alternatives for expression in expressions(part)[:1]]
-        of_one_variable = [isinstance(r, RANGES) and len(r.free_symbols) == 1 for r in ranges]
-        if len(ranges) == len(alternatives) and all(of_one_variable):
-            return [Union(*(one.as_set() for one in ranges))]
-    return expressions(formula)
-
-
-def expressions(formula: str) -> list[Any]:
-    """What the library makes of a formula."""
     rules = WITH_UNITS if UNIT.search(formula) else WITHOUT
     made: list[Any] = parse(f"\\boxed{{{formula}}}", [rules], parsing_timeout=None)
     return made

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from cory import distributed
-from cory.config import ConfigError, ProgramsConfig, PromptsConfig, require
+from cory.config import ConfigError, PromptsConfig, require
 from cory.tasks.data.tables import Row, is_blank, rows_of
 from cory.tasks.sandbox.process import Limits, ProgramResult, program_results
 
@@ -13,7 +13,7 @@ DECIMALS = 9  # more are rounding errors of floats: 0.1 + 0.2 is 0.3000000000000
 
 
 def answered_questions(config: PromptsConfig, split: str) -> list[Row]:
-    """The questions of a split whose program returns an answer of the kind asked for, with it."""
+    """The questions of a split whose program returns a whole number, with it."""
     assert config.programs is not None  # the caller has looked
     programs, key = config.programs, "task.programs.path"
     columns = {
@@ -34,8 +34,8 @@ def answered_questions(config: PromptsConfig, split: str) -> list[Row]:
     results = distributed.first_works(
         lambda: list(program_results(texts, programs.function, limits))
     )
-    report_left_out(programs, results)
-    answers = [answer_of(result, programs.answers) for result in results]
+    report_left_out(results)
+    answers = [answer_of(result) for result in results]
     kept = [(row, answer) for row, answer in zip(rows, answers, strict=True) if answer is not None]
     require(bool(kept), f"{key}={programs.path}: no program returned an answer")
     asked, column = config.prompt_column, str(config.answer_column)
@@ -45,29 +45,24 @@ def answered_questions(config: PromptsConfig, split: str) -> list[Row]:
     ]
 
 
-def report_left_out(config: ProgramsConfig, results: Sequence[ProgramResult]) -> None:
+def report_left_out(results: Sequence[ProgramResult]) -> None:
     """Prints how many questions are left out, and why."""
     reasons = Counter(
         "no integer" if result.word == "value" else result.word.replace("_", " ")
         for result in results
-        if answer_of(result, config.answers) is None
+        if answer_of(result) is None
     )
     if reasons:
         listed = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
         distributed.note(
-            f"task.programs.answers={config.answers} leaves out {reasons.total()} of "
-            f"{len(results)} training questions: {listed}"
+            f"task.programs: {reasons.total()} of {len(results)} training questions are left out: "
+            f"{listed}"
         )
 
 
-def answer_of(result: ProgramResult, kept: str) -> str | None:
-    """The number as a data set would print it; None for a result that is not kept.
-
-    kept: integers | numbers
-    """
+def answer_of(result: ProgramResult) -> str | None:
+    """The whole number that a program returned, as a data set would print it; None: no such one."""
     if result.word != "value":
         return None
     value = round(Decimal(result.detail), DECIMALS)
-    if value == value.to_integral_value():
-        return str(int(value))
-    return f"{value.normalize():f}" if kept == "numbers" else None
+    return str(int(value)) if value == value.to_integral_value() else None

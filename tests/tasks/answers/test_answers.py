@@ -21,7 +21,6 @@ CASES = [
     ("1,234.50", "1234.5"),
     ("3,4,5", "5"),
     ("1,2345", "2345"),
-    ("12\u202f000", "12000"),
     (r"\boxed{1{,}000}", "1000"),
     (r"10\,000", "10000"),
     # signs
@@ -39,11 +38,6 @@ CASES = [
     (".5", "1/2"),
     ("-.5", "-1/2"),
     ("version 1.2.3", "3"),
-    # powers of ten as computers write them
-    ("The answer is 1e6", "1000000"),
-    ("1.5e-3.", "3/2000"),
-    ("2e5b", "2"),
-    ("3e", "3"),
     # fractions
     ("3/4", "3/4"),
     ("1 1/2 cups", "3/2"),
@@ -51,8 +45,6 @@ CASES = [
     ("3 5/2", "5/2"),
     ("5/0", None),
     ("4, then 5/0", "4"),
-    ("\u00bd", "1/2"),
-    ("1\u00bd cups", "3/2"),
     (r"\frac{3}{4}", "3/4"),
     (r"1\frac{1}{2}", "3/2"),
     # currency, percent, units
@@ -84,30 +76,11 @@ CASES = [
     (r"\boxed{18", "18"),
     # numbers in LaTeX, as MATH writes them
     (r"\boxed{\frac12}", "1/2"),
-    (r"\boxed{\frac{3}{-4}}", "-3/4"),
     (r"\boxed{6\frac15}", "31/5"),
     (r"\boxed{15\mbox{ cm}^2}", "15"),
     ("the area is 15 cm^2.", "15"),
-    ("3 m^2 and x_2", "3"),
-    (r"so \mathbf{10}^2", "100"),
-    (r"\boxed{x = - 18}", "-18"),
     (r"\boxed{20 - 18}", "18"),
-    (r"\boxed{10^{2}}", "100"),
-    (r"\boxed{-10^2}", "-100"),
-    (r"\boxed{1.8\times10^1}", "18"),
-    (r"\boxed{1.8\cdot 10^{-1}}", "9/50"),
-    ("1.8 x 10^3 m", "1800"),
     (r"2\times3", "3"),
-    ("0^-1, so 7", "7"),
-    ("7, not 0^-1", "7"),
-    ("7, not 9^99999999", "7"),
-    (r"7, not 9\times10^{99999999}", "7"),
-    (r"\boxed{0.\overline{3}}", "1/3"),
-    (r"\boxed{-12.5\overline{6}}", "-377/30"),
-    (r"\boxed{.\bar3}", "1/3"),
-    (r"\boxed{45^{\circ}}", "45"),
-    (r"\boxed{2516_8}", "1358"),
-    (r"\boxed{12_{10}}", "12"),
     # words, and nothing at all
     ("eighteen", None),
     ("", None),
@@ -120,36 +93,10 @@ def test_the_number_of_a_response(response: str, value: str | None) -> None:
     assert final_number(response) == (None if value is None else Fraction(value))
 
 
-@pytest.mark.parametrize(
-    ("response", "ignored", "read", "no_answer"),
-    [
-        ("It is 9. Question: Tom has 3 cats. Answer: 3", 9, 3, None),
-        ("#### 9\nQuestion: Tom has 3 cats. Answer: 4", 9, 9, None),  # the only mark
-        ("#### 9 Question: Tom has cats. #### 3", 9, 3, None),
-        ("Question: Tom has 3 cats.", None, 3, None),
-        ("The question: how many? 9", 9, 9, 9),
-        ("9", 9, 9, 9),
-    ],
-)
-def test_a_response_that_goes_on_with_another_question(
-    response: str, ignored: int | None, read: int | None, no_answer: int | None
-) -> None:
-    for how, value in (("ignored", ignored), ("read", read), ("no_answer", no_answer)):
-        assert final_number(response, how) == value, how
-
-
-@pytest.mark.slow
-def test_long_numbers_are_exact() -> None:
-    # a collapsed model may say nothing but digits, or signs
-    long = "9" * 20_000
-    number = final_number(long)
-    assert number is not None and number not in (final_number(long + "0"), 9)
-    assert final_number(f"1/{long}") == final_number(f"2/{'1' + '9' * 19_999 + '8'}") == 1 / number
-    for part in ("1,", "1/", "1 1/", "-", "$", "#### ", "{", r"\boxed{", r"\frac{", r"\text{"):
-        assert final_number(part * 5_000) in (None, 1), part
-    for part in ("1^", "1_", "x^", "x_1", r"1\times", r"1\overline{", r"\overline{3}", "1\u00d7"):
-        assert final_number(part * 5_000) in (None, 1, 3), part
-    assert final_number("7 " + "1" * 20_000 + r".\overline{3} _8") is not None
+@pytest.mark.parametrize("part", ["1,", "1/", "-", "#### ", r"\boxed{", r"\frac{", r"\text{"])
+def test_what_a_collapsed_model_says_is_read_in_no_time(part: str) -> None:
+    assert final_number(part * 5_000) in (None, 1)
+    assert final_number("9" * 9_000) == Fraction(10) ** 9_000 - 1
 
 
 @pytest.mark.parametrize("text", ["18", "70,000", "-9", "$5", "0.5", "1/2", "1 1/2", "1,234.5"])

@@ -1,10 +1,10 @@
-r"""The last box of a text, formulas that differ only in their looks, numerals of other bases."""
+r"""The last box of a text, formulas that differ only in their looks."""
 
 from __future__ import annotations
 
 import pytest
 
-from cory.tasks.answers.formulas import calculable, last_box, plain_formula, same_in_base
+from cory.tasks.answers.formulas import calculable, last_box, plain_formula
 
 
 @pytest.mark.parametrize(
@@ -52,51 +52,20 @@ def test_what_says_something_stays(one: str, other: str) -> None:
     assert plain_formula(one) != plain_formula(other)
 
 
-def test_mixed_numbers_and_percent_are_rewritten() -> None:
-    assert calculable(r"2 1/2") == calculable(r"2\ 1/2") == r"2\frac{1}{2}"
-    assert calculable(r"12\%") == calculable("12%") == "12"
-    assert calculable("x 1/2 + 3/4") == "x 1/2 + 3/4"
-
-
 @pytest.mark.parametrize(
     ("formula", "form"),
     [
-        (r"0.\overline{3}", r"\frac{3}{9}"),
-        (r"-12.5\overline{6}", r"-\frac{1131}{90}"),
-        (r".\bar{42}", r"\frac{42}{99}"),
+        ("2 1/2", r"2\frac{1}{2}"),
+        (r"2\ 1/2", r"2\frac{1}{2}"),
+        ("x 1/2 + 3/4", "x 1/2 + 3/4"),
+        (r"12\%", "12"),
         (r"1\,000\,000", "1000000"),
         (r"1,\!000", "1000"),
         (r"(1\,000, 2)", "(1000, 2)"),
-        (r"10,00", "10,00"),
+        (r"1\,0000", r"1\,0000"),
         (r"45°", r"45^\circ"),
         (r"45 \degree", r"45^\circ"),
-        (r"12~\text{cm}", r"12 \text{cm}"),
-        (r"3\,cm", "3 cm"),
-        (r"\{x : x > 2\}", "x > 2"),
-        (r"\{1, 2\}", r"\{1, 2\}"),
     ],
 )
 def test_what_the_library_does_not_know_is_rewritten(formula: str, form: str) -> None:
     assert calculable(formula) == form
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("2516_8", "2516_9", False),
-        ("2516_8", "1358", False),  # its value; but the base was asked for
-        ("2516_8", "2516_{8}", True),
-        ("2516_8", r"2516_{\text{base }8}", True),
-        ("2516_8", r"2516 \text{ (base 8)}", True),
-        ("2516_8", r"n = (2516)_8", True),
-        ("2516_8", "02516_8", True),
-        (r"AB3_{16}", r"\text{AB3}_{16}", True),
-        ("12_{10}", "12", None),  # base ten is left to the library, which drops the index
-        ("12_{10}", "12_8", False),
-        ("12", "12.0", None),
-        ("x_1", "x_2", None),
-    ],
-)
-def test_a_base_belongs_to_its_numeral(one: str, other: str, same: bool | None) -> None:
-    assert same_in_base(one, other) is same
-    assert same_in_base(other, one) is same

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cory.episode import Prompt
-from cory.tasks.data.prompt_set import pick_subset
+from cory.tasks.data.subsets import pick_subset
 from cory.tasks.prompts import PromptsTask
 from tests.support.composing import parsed
 from tests.support.refusals import refusal

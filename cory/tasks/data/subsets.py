@@ -1,0 +1,90 @@
+"""Which prompts a run is trained and tested on: no prompt is for both."""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from cory import distributed
+from cory.config import PromptsConfig, require
+from cory.episode import Prompt
+
+
+def pick_subset(
+    config: PromptsConfig, train: list[Prompt], test: list[Prompt]
+) -> tuple[list[Prompt], list[Prompt]]:
+    """The training and test prompts by `task.pick_train`, `pick_test`, `pick_seed`.
+
+    Test prompts are the first of a random order, training prompts the last: both may come from
+    one split, and a larger subset contains the smaller ones. Without a number, all prompts.
+    """
+    if config.pick_train is None and config.pick_test is None:
+        return train, test
+    order = _shuffled(test, config.pick_seed)
+    tested = _first(order, config.pick_test, (), f"task.pick_test={config.pick_test}")
+    asked = {question(prompt) for prompt in tested}
+    order = _shuffled(train, config.pick_seed)[::-1]
+    return _first(order, config.pick_train, asked, f"task.pick_train={config.pick_train}"), tested
+
+
+def held_out_part(
+    prompts: list[Prompt], share: float, seed: int
+) -> tuple[list[Prompt], list[Prompt]]:
+    """Training and test prompts: all that ask one of `share` of the questions are for the test.
+
+    share: of the different questions, drawn at random by `seed`
+    Raises ConfigError where none is left for one of the two.
+    """
+    questions = list(dict.fromkeys(map(question, prompts)))
+    count = round(share * len(questions))
+    require(
+        0 < count < len(questions),
+        f"task.held_out_share={share} of {len(questions)} different prompts is {count}: at least "
+        f"one must be held out, and one left to train on",
+    )
+    order = np.random.default_rng(seed).permutation(len(questions))
+    held = {questions[number] for number in order[:count]}
+    train = [prompt for prompt in prompts if question(prompt) not in held]
+    return train, [prompt for prompt in prompts if question(prompt) in held]
+
+
+def question(prompt: Prompt) -> str:
+    """The text by which prompts are compared: with single spaces; of a chat, all messages."""
+    said = [] if prompt.messages is None else [m["content"] for m in prompt.messages[:-1]]
+    return " ".join("\n".join([*said, prompt.text]).split())
+
+
+def _shuffled(prompts: list[Prompt], seed: int) -> list[Prompt]:
+    return [prompts[row] for row in np.random.default_rng(seed).permutation(len(prompts))]
+
+
+def _first(
+    prompts: Sequence[Prompt], count: int | None, taken: Collection[str], setting: str
+) -> list[Prompt]:
+    """The first `count` prompts with different questions that are not taken."""
+    distinct: dict[str, Prompt] = {}
+    for prompt in prompts:
+        distinct.setdefault(question(prompt), prompt)
+    free = [prompt for asked, prompt in distinct.items() if asked not in taken]
+    besides = " besides those picked for the test" if taken else ""
+    require(
+        bool(free) and (count is None or count <= len(free)),
+        f"{setting}: there are only {len(free)} different questions{besides}",
+    )
+    return free[:count]
+
+
+def untested(train: list[Prompt], test: list[Prompt], where: str) -> list[Prompt]:
+    """The training prompts that ask no test question; a note says how many are left out."""
+    tested = set(map(question, test))
+    free = [prompt for prompt in train if question(prompt) not in tested]
+    require(
+        bool(free),
+        f"{where}: every training prompt is a test prompt, too; choose task.train_split and "
+        f"task.test_split that differ, or set task.pick_train and task.pick_test",
+    )
+    if len(free) < len(train):
+        distributed.note(
+            f"{where}: {len(train) - len(free)} of {len(train)} training prompts are test prompts, "
+            f"too, and are left out of the training"
+        )
+    return free
