@@ -44,7 +44,6 @@ from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.runs.export import VALUE_HEAD, start_from, with_card
 from cory.runs.run_dir import AGENTS
 from cory.runs.settings import read_settings
-from cory.runs.stop import StopRequest
 from cory.seeding import Streams, place_stream
 from cory.tasks import Form, NoAnswers
 
@@ -174,8 +173,7 @@ class TrainedTeam:
         reward: Any = None
         form: Any = self.form  # a debate draws no prompts
         models = self.models["model"], self.models.get("partner")
-        streams, stop = Streams(config.seed), StopRequest()
-        parts = Parts(config, plan_of(config), *models, form, reward, streams, stop)
+        parts = Parts(config, plan_of(config), *models, form, reward, Streams(config.seed))
         return TrainedDebates(config.algorithm, parts)
 
     def _loaded(self, group: str, names: Sequence[str]) -> dict[str, Policy]:

@@ -18,6 +18,7 @@ from cory.functional.votes import VoteRule
 from cory.models.policy import Actor, Policy
 from cory.models.sampling.generation import draw_uniforms
 from cory.rollout.scheduler import Play, RollOut
+from cory.runs.signals import leave_if_asked
 from cory.seeding import keyed
 from cory.trainers.supervised import CollectedExamples, Example
 
@@ -86,7 +87,7 @@ class DebateCollector:
         episodes: list[Episode] = []
         for start in range(0, len(prompts), size):
             # the debates of an iteration may take hours: they can be left after each batch
-            self.parts.stop.check(f"before iteration {iteration + 1}, whose debates begin again")
+            leave_if_asked(f"before iteration {iteration + 1}, whose debates begin again")
             limit, left, batch = sampling.max_response_tokens, iter(streams), prompts[start:][:size]
             episodes += RollOut(self.actors, limit, sampling, left)(self.play, batch)
             for unused in left:  # of places that no episode of this batch has reached

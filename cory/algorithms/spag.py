@@ -30,6 +30,7 @@ from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import GameSet, read_set, require_ids, sampled_ids, vocabulary_digest
 from cory.rollout.opponents import Opponents
 from cory.rollout.self_play import play
+from cory.runs.signals import leave_if_asked
 from cory.tasks.game import GameTask
 from cory.tasks.instructions import Instructions
 from cory.trainers.offline import (
@@ -256,7 +257,7 @@ class GameCollector:
 
     def _stop_if_asked(self, games: GameSet, wanted: int) -> None:
         """Collecting may take hours: it can be interrupted between any two utterances."""
-        self.training.parts.stop.check(f"with {len(games.found)} of {wanted} games of a set")
+        leave_if_asked(f"with {len(games.found)} of {wanted} games of a set")
 
     def _episode(self, played: FinishedGame) -> Episode:
         """A game as samples.jsonl keeps it."""

@@ -132,9 +132,6 @@ def group_runs(run_dirs: Sequence[Path]) -> pd.DataFrame:
     settings = [settings_of(run_dir) for run_dir in run_dirs]
     keys = telling_keys(settings)
     names = [", ".join(short_words(own, keys)) for own in settings]
-    values = [str([own.get(key) for key in keys]) for own in settings]
-    if len(set(names)) < len(set(values)):  # long values that begin and end alike
-        names = [", ".join(short_words(own, keys, whole=True)) for own in settings]
     if not keys:
         names = [str(own.get("experiment")) for own in settings]
     seeds = [read_settings(run_dir).seed for run_dir in run_dirs]

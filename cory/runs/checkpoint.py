@@ -25,7 +25,7 @@ from cory.models.weight_files import load_plain
 from cory.runs.files import WriteError, sha256_of, sync, sync_tree, unwritten, write_whole
 from cory.runs.run_dir import BEST, CHECKPOINTS, MANIFEST, PART
 
-FORMAT = 2  # of a checkpoint's files and states; one of another format is refused
+FORMAT = 3  # of a checkpoint's files and states; one of another format is refused
 BEST_FILE = "best.json"  # in best/: metric, mode, value and iteration
 
 
@@ -197,7 +197,7 @@ class BestAgents:
         self.metric, self.mode = metric, mode
         self.export = export
         self.place = run_dir / BEST
-        self.part = run_dir / f"{BEST}{PART}"  # while they are written
+        self.file = self.place / BEST_FILE
         self.best: dict[str, Any] = {}  # what BEST_FILE says
 
     def start(self, done: int) -> None:
@@ -205,17 +205,18 @@ class BestAgents:
         if distributed.rank() == 0:
             if done == 0:
                 shutil.rmtree(self.place, ignore_errors=True)
-            elif (self.part / BEST_FILE).exists():  # whole: a kill came before it was renamed
-                self._replace()
-            shutil.rmtree(self.part, ignore_errors=True)
-            if (self.place / BEST_FILE).exists():
-                best = json.loads((self.place / BEST_FILE).read_text(encoding="utf-8"))
+            if self.file.exists():
+                best = json.loads(self.file.read_text(encoding="utf-8"))
                 if (best["metric"], best["mode"]) == (self.metric, self.mode):
                     self.best = best
         self.best = distributed.from_first(self.best)
 
     def offer(self, iteration: int, metrics: Metrics) -> None:
-        """Export the agents if this iteration's value is better than all before it."""
+        """Export the agents if this iteration's value is better than all before it.
+
+        A kill within it leaves agents without BEST_FILE; as the iteration is logged only after it,
+        the run then goes on before it, and offers the same again.
+        """
         value = distributed.from_first(float(metrics.get(self.metric, math.nan)))
         sign = 1 if self.mode == "max" else -1
         best = sign * float(self.best["value"]) if self.best else -math.inf
@@ -228,22 +229,14 @@ class BestAgents:
             "iteration": iteration,  # from 0, as in metrics.jsonl; the agents are as after it
         }
         if distributed.rank() == 0:
-            shutil.rmtree(self.part, ignore_errors=True)
-        self.export(self.part, iteration + 1)
+            self.file.unlink(missing_ok=True)
+        self.export(self.place, iteration + 1)
         if distributed.rank() == 0:
             try:
-                sync_tree(self.part)
-                write_whole(self.part / BEST_FILE, json.dumps(self.best, indent=1) + "\n")
-                self._replace()
+                write_whole(self.file, json.dumps(self.best, indent=1) + "\n")
             except OSError as error:
-                raise unwritten(self.place, error) from error
+                raise unwritten(self.file, error) from error
         distributed.wait_for_all()
-
-    def _replace(self) -> None:
-        """Put the agents in `best.part/`, which are written, into `best/`."""
-        shutil.rmtree(self.place, ignore_errors=True)
-        self.part.rename(self.place)
-        sync(self.place.parent)
 
     def finish(self) -> None:
         """Say which agents were the best."""

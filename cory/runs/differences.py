@@ -1,5 +1,6 @@
 """What differs between runs, in short, by their settings: for legends and tables."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from cory.runs.settings import comparable_settings, read_settings
 SEED = "seed"
 # first: what they name settles most other settings
 NAMES = ("experiment", "scale", "model.name", "task.name", "algorithm.name", "reward.name")
-LONGEST = 40  # characters of a value
+LONGEST = 40  # characters of a value, whose hash then stands for the rest
 
 
 def settings_of(run_dir: Path) -> dict[str, Any]:
@@ -36,41 +37,31 @@ def telling_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     runs: settings by dotted keys, see `settings_of`
     """
     others = {key for run in runs for key in run} - {*NAMES}
-    told: list[str] = []
+    telling: list[str] = []
     groups = 1
     for key in [*NAMES, *sorted(others, key=lambda key: (_leaf(key) != "name", key))]:
-        apart = len({json.dumps([run.get(one) for one in [*told, key]]) for run in runs})
+        apart = len({json.dumps([run.get(one) for one in [*telling, key]]) for run in runs})
         if apart > groups:
-            told.append(key)
+            telling.append(key)
             groups = apart
-    return told
+    return telling
 
 
-def short_words(settings: Mapping[str, Any], keys: Sequence[str], whole: bool = False) -> list[str]:
+def short_words(settings: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
     """These settings of a run in short, one text each: `cory`, `kl_coef=0.3`.
 
-    A name stands alone. A setting without a value in this run is left out.
-
-    whole: values with all their digits and characters
+    A name stands alone; of two keys with the same last part all is said. A setting without a value
+    in this run is left out.
     """
-    words = []
-    for key in (key for key in keys if key in settings):
-        text = str(settings[key]) if whole else short_value(settings[key])
-        named = key in NAMES or _leaf(key) == "name"
-        words.append(text if named else f"{short_keys(keys)[key]}={text}")
-    return words
-
-
-def short_keys(keys: Sequence[str]) -> dict[str, str]:
-    """Each setting -> its last part, or all of it where two have the same last part."""
     leaves = [_leaf(key) for key in keys]
-    return {key: key if leaves.count(_leaf(key)) > 1 else _leaf(key) for key in keys}
-
-
-def short_value(value: Any) -> str:
-    """A value in short: six digits of a float, both ends of a long text."""
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}..{text[2 - LONGEST // 2 :]}"
+    words = []
+    for key, leaf in ((key, _leaf(key)) for key in keys if key in settings):
+        text = str(settings[key])
+        if len(text) > LONGEST:
+            text = f"{text[:LONGEST]}..{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        named = key in NAMES or leaf == "name"
+        words.append(text if named else f"{leaf if leaves.count(leaf) == 1 else key}={text}")
+    return words
 
 
 def _leaf(key: str) -> str:

@@ -32,8 +32,14 @@ from cory.runs.mirrors import print_hints
 from cory.runs.recorder import Recorder, memory_used
 from cory.runs.run_dir import ITERATIONS, WORKER_LOCK, WORKER_WAIT_S, lock, why_it_cannot_grow
 from cory.runs.settings import read_settings, settings_digest
-from cory.runs.signals import listen, saves, saves_from_here, stopping
-from cory.runs.stop import Stopped, StopRequest
+from cory.runs.signals import (
+    Stopped,
+    listen,
+    saves,
+    saves_from_here,
+    stopping,
+    stopping_anywhere,
+)
 from cory.runtime.build import build_parts, check_devices
 from cory.runtime.launch import FINISHED, REFUSED, STOPPED, end_with_parent, leave
 from cory.runtime.loop import Loop
@@ -49,7 +55,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 MMAP_THRESHOLD = 32 * 2**20
 
 
-def work(run_dir: Path, stop: StopRequest) -> None:
+def work(run_dir: Path) -> None:
     """Run the settings of `run_dir`, from the newest checkpoint on, and show a summary."""
     settings = read_settings(run_dir)
     config = parse_config(settings)
@@ -66,7 +72,7 @@ def work(run_dir: Path, stop: StopRequest) -> None:
         print(needed, flush=True)
     keep_freed_memory()
     with lock(run_dir, WORKER_LOCK, WORKER_WAIT_S) if first else nullcontext():
-        train(run_dir, config, settings_digest(settings), stop)
+        train(run_dir, config, settings_digest(settings))
     if first:
         # pandas, scipy and matplotlib: only at the end
         from cory.runtime.summary import show_summary  # noqa: PLC0415
@@ -76,13 +82,13 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     stop_process_group()
 
 
-def train(run_dir: Path, config: Config, digest: str, stop: StopRequest) -> None:
+def train(run_dir: Path, config: Config, digest: str) -> None:
     """Build everything, iterate, and write what a finished run leaves.
 
     digest: of the settings; checkpoints of others are not used
     """
     used_before = memory_used(config.hardware.device)
-    parts = build_parts(config, stop)
+    parts = build_parts(config)
     torch.manual_seed(config.seed + distributed.rank())  # dropout, where it is on
     algorithm: Algorithm = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     agents = algorithm.agents
@@ -97,10 +103,10 @@ def train(run_dir: Path, config: Config, digest: str, stop: StopRequest) -> None
     def export_iteration(done: int) -> None:
         export(run_dir / ITERATIONS / str(done), done)
 
-    loop = Loop(algorithm, config, record, checkpoints, stop, export_iteration, reward, best)
+    loop = Loop(algorithm, config, record, checkpoints, export_iteration, reward, best)
     try:
         saves_from_here()
-        if stop.asked_anywhere():  # by a signal that came while all was built
+        if stopping_anywhere():  # by a signal that came while all was built
             raise Stopped("left before the first iteration")
         loop.run()
         # Until agents and record are on the disk itself, only the training state is: in another
@@ -165,7 +171,7 @@ def attempt(run_dir: Path) -> tuple[int, str | None]:
     """Run the settings of `run_dir`; the exit code, and why the run failed where it did."""
     silence_libraries()
     try:
-        work(run_dir, StopRequest())
+        work(run_dir)
     except Stopped as stopped:
         if distributed.rank() == 0:
             print(stopped)

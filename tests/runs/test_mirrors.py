@@ -25,9 +25,12 @@ from cory.runs.mirrors import (
     TensorBoardMirror,
     TrackioMirror,
     WandbMirror,
+    group_of,
     mirrors_of,
+    name_of,
     print_hints,
 )
+from cory.runs.recorder import Recorder
 from cory.runs.run_dir import write_settings
 from cory.runtime import refusals as early
 from cory.runtime.refusals import refuse_early
@@ -105,16 +108,11 @@ def test_an_offline_run_holds_every_number_the_settings_and_the_samples(tmp_path
         assert len(table["data"]) == 2 and table["data"][0] == row(number, f"e{number}")
 
 
-@pytest.mark.slow
-def test_what_varies_in_a_sweep_or_is_set_names_run_and_group(tmp_path: Path) -> None:
-    run = wandb_run(tmp_path / "algorithm.kl_coef-0.3_seed-7", ()).run
-    named = ("quickstart/algorithm.kl_coef-0.3_seed-7", "quickstart, algorithm.kl_coef-0.3")
-    assert (run.display_name, run.run_group) == named
-    words = ("entity=team", "name=mine", "group=ours", "tags=[a,b]", "notes='why not'")
-    (tmp_path / "own").mkdir()
-    run = wandb_run(tmp_path / "own", ("offline", *(f"wandb.{word}" for word in words))).run
-    assert (run.entity, run.display_name, run.run_group) == ("team", "mine", "ours")
-    assert (list(run.tags), run.notes) == (["a", "b", "paper", COMMIT[:7]], "why not")
+def test_what_varies_in_a_sweep_names_run_and_group(tmp_path: Path) -> None:
+    config = parsed("algorithm=cory", "seed=7")
+    run_dir = tmp_path / "algorithm.kl_coef-0.3_seed-7"
+    assert name_of(config, run_dir) == "quickstart/algorithm.kl_coef-0.3_seed-7"
+    assert group_of(config, run_dir) == "quickstart, algorithm.kl_coef-0.3"
 
 
 @pytest.mark.slow
@@ -128,7 +126,11 @@ def test_a_resumed_run_has_the_same_id_and_a_hint_names_the_parts_to_upload(
     parts = [wandb_run(folder, (), 0, 1, 2)]
     time.sleep(1.1)  # W&B names folders by the second
     parts.append(wandb_run(folder, (), 2, 3))
-    other = wandb_run(tmp_path / "b", (), 0)
+    words = ("entity=team", "name=mine", "group=ours", "tags=[a,b]", "notes='why not'")
+    other = wandb_run(tmp_path / "b", ("offline", *(f"wandb.{word}" for word in words)), 0)
+    assert (other.run.entity, other.run.display_name) == ("team", "mine")
+    assert other.run.run_group == "ours"
+    assert (list(other.run.tags), other.run.notes) == (["a", "b", "paper", COMMIT[:7]], "why not")
     assert len({part.run.run_id for part in parts}) == 1 and parts[0].folder != parts[1].folder
     assert other.run.run_id != parts[0].run.run_id
     print_hints(folder)
@@ -257,6 +259,12 @@ def test_trackio_gets_name_group_settings_metrics_and_samples(
     print_hints(tmp_path / "a")
     said = "trackio: to look at the run: trackio show --project 'my films'\n"
     assert capsys.readouterr().out == said
+    # one that fails gets no more, and the run goes on
+    recorder = Recorder(tmp_path / "a", config)
+    recorder.mirrors = [mirror]
+    mirror.run = None
+    recorder.close()
+    assert recorder.mirrors == [] and "TrackioMirror broke" in capsys.readouterr().err
     # a directory keeps its name, another one has another
     begun(tmp_path / "b", "trackio=films")
     again, other = (TrackioMirror(config, tmp_path / name).run.words["name"] for name in "ab")
