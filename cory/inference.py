@@ -42,7 +42,7 @@ from cory.models.precision import set_float32_products, store_as_products
 from cory.models.team import Team
 from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.runs.export import VALUE_HEAD, start_from, with_card
-from cory.runs.run_dir import AGENTS
+from cory.runs.run_dir import AGENTS, require_agents
 from cory.runs.settings import read_settings
 from cory.seeding import Streams, place_stream
 from cory.tasks import Form, NoAnswers
@@ -268,10 +268,8 @@ def require_device(device: str, key: str) -> None:
 
 def agent_folders(run_dir: Path, chosen: Sequence[str] | None = None) -> list[Path]:
     """The folders of a run's agents, or of the chosen ones; ConfigError where there is none."""
-    read_settings(run_dir)
-    folder = run_dir / AGENTS
-    require(folder.is_dir(), f"{run_dir}: the run has no agents; they appear when it finishes")
-    there = {path.name: path for path in sorted(folder.iterdir()) if path.is_dir()}
+    require_agents(run_dir, str(run_dir))
+    there = {path.name: path for path in sorted((run_dir / AGENTS).iterdir()) if path.is_dir()}
     for name in chosen or []:
         require(name in there, f"--agent={name}: {run_dir} has {', '.join(there)}")
     return [path for name, path in there.items() if chosen is None or name in chosen]

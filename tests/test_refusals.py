@@ -109,8 +109,9 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("~algorithm.clip_range", "algorithm.clip_range: no value given"),
         # one folder for several runs
         ("-m seed=0,1 run_dir=mine", "run_dir= is one folder for all runs"),
-        ("sweep=spag/fig3a seed=0 algorithm.kl_coef=0,1", "type one value of each setting but the"),
+        ("sweep=spag/fig3a seed=0 algorithm.kl_coef=0,1", "kl_coef=0,1: a sweep has one value"),
         ("sweep=cory/fig3 run_dir=mine", "run_dir= is one folder for all runs"),
+        ("seed=0 -m model.path={tmp}/no", "error: 0: model.path={tmp}/no: there is no such"),
     ],
 )  # fmt: skip
 def test_what_was_typed_is_refused_in_one_line(
@@ -126,8 +127,8 @@ def test_what_was_typed_is_refused_in_one_line(
     for name, text in files.items():
         file = tmp_path / "experiment" / f"{name}.yaml"
         file.write_text(f"# @package _global_\n{text}")
-    assert_refused(typed(*words.format(tmp=tmp_path).split()), said)
-    assert not list(tmp_path.rglob(SETTINGS))
+    assert_refused(typed(*words.format(tmp=tmp_path).split()), said.format(tmp=tmp_path))
+    assert not list(tmp_path.rglob(SETTINGS)) and not (tmp_path / "sweep").exists()
 
 
 @pytest.mark.parametrize("option", ["model=tiny", "experiment=cory/imdb_ppo"])

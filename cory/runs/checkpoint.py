@@ -68,19 +68,20 @@ class Checkpoints:
                 agent.kept.save(part)
             torch.save(state, part / state_file())
             distributed.wait_for_all()
-            fault = distributed.first_works(partial(self._publish, part, place, done))
-            if fault is not None:
-                raise OSError(fault)
+            distributed.first_works(partial(self._publish, part, place, done))
         except (torch.OutOfMemoryError, torch.distributed.DistError):
             raise
         # torch reports a full disk as a RuntimeError
         except (OSError, RuntimeError) as error:
-            shutil.rmtree(part, ignore_errors=True)
-            reason = (str(error).strip() or repr(error)).splitlines()[0]
-            raise WriteError(
-                f"the checkpoint {place} could not be written, is the disk full? ({reason}); "
-                f"{self.newest()}"
-            ) from error
+            raise self._unwritten(part, error) from error
+
+    def _unwritten(self, part: Path, error: Exception) -> WriteError:
+        shutil.rmtree(part, ignore_errors=True)
+        reason = (str(error).strip() or repr(error)).splitlines()[0]
+        return WriteError(
+            f"the checkpoint {part} could not be written, is the disk full? ({reason}); "
+            f"{self.newest()}"
+        )
 
     def restore(self, agents: Mapping[str, Policy]) -> tuple[int, dict[str, Any]] | None:
         """Load the newest checkpoint; its number of iterations and this process's state.
@@ -157,11 +158,8 @@ class Checkpoints:
             return self.folder / f"{done:06d}"
         return self.folder / f"{done:06d}-{int(taken.partition('-')[2] or 0) + 1:03d}"
 
-    def _publish(self, part: Path, place: Path, done: int) -> str | None:
-        """Give a checkpoint its manifest and its name; those beyond `keep_last` go.
-
-        returns: why this was not possible; None: it was
-        """
+    def _publish(self, part: Path, place: Path, done: int) -> None:
+        """Give a checkpoint its manifest and its name; those beyond `keep_last` go."""
         files = sorted(path for path in part.rglob("*") if path.is_file())
         try:
             hashes = {str(path.relative_to(part)): sha256_of(path) for path in files}
@@ -172,10 +170,9 @@ class Checkpoints:
             sync(self.folder)
             sync(self.folder.parent)
         except OSError as error:
-            return str(error)
+            raise self._unwritten(part, error) from error
         for old in self._places()[self.keep_last :]:
             shutil.rmtree(old, ignore_errors=True)
-        return None
 
 
 def state_file() -> str:

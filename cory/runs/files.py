@@ -9,11 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from cory.config import ConfigError
+
 Line = dict[str, Any]
 PIECE = 2**22  # bytes that are read at once
 
 
-class WriteError(RuntimeError):
+class WriteError(ConfigError):
     """A file of the run could not be written, as on a full disk; one line."""
 
 

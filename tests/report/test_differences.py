@@ -6,7 +6,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from cory.runs.differences import settings_of, short_words, telling_keys
+from cory.report.runs import settings_of, short_words, telling_keys
 
 
 def test_the_seed_counts_neither_by_itself_nor_in_a_path(tmp_path: Path) -> None:
