@@ -152,16 +152,18 @@ def test_a_folder_of_options_is_listed_with_what_was_typed(typed: Typed, tmp_pat
     assert listed.read_text() == f"--config-dir={own}\nexperiment=mine\n"
 
 
-@pytest.mark.parametrize("key", ["run_dir", "init_from"])
 def test_a_folder_in_the_home_folder_is_found(
-    key: str, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
-    assert_refused(typed(f"{key}='~/mine'"), f"{key}={tmp_path}/mine")
-    with pytest.raises(ConfigError, match=f"{key}={tmp_path}/mine"):
-        run({key: "~/mine"})
+    code, _, err = typed("run_dir='~/mine'", "init_from='~/other'")
+    first, second = err.splitlines()  # a line for each mistake
+    assert code == 1 and first.startswith(f"error: run_dir={tmp_path}/mine holds thesis.txt")
+    assert second == f"error: init_from={tmp_path}/other: there is no run"
+    with pytest.raises(ConfigError, match=f"init_from={tmp_path}/other"):
+        run({"init_from": "~/other"})
 
 
 def test_a_launcher_is_refused(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,6 @@ class Parts:
     task: Task
     reward: Reward
     streams: Streams
-    commit: str | None = None  # of the checkout when this process began: it may change meanwhile
 
     @property
     def carried(self) -> dict[str, Stateful]:

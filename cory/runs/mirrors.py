@@ -10,7 +10,6 @@ import re
 import secrets
 import shlex
 import sys
-import textwrap
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -112,22 +111,10 @@ class TensorBoardMirror:
         self.writer.flush()  # a killed run keeps what it has logged
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
-        text = "\n\n---\n\n".join(map(as_markdown, episodes))
-        self.writer.add_text(SAMPLES, text, iteration)
-        self.writer.flush()
+        """None: TensorBoard has no tables; samples.jsonl has them."""
 
     def close(self) -> None:
         self.writer.close()
-
-
-def as_markdown(episode: Episode) -> str:
-    """An episode for TensorBoard, which renders Markdown: texts are indented, so that they stay."""
-    blocks = [episode.prompt.id, textwrap.indent(episode.prompt.text, "    ")]
-    for turn in episode.turns:
-        score = "" if turn.score is None else f", score {turn.score:.3f}"
-        blocks.append(f"{turn.role} ({turn.agent}{score})")
-        blocks.append(textwrap.indent(turn.response or "", "    "))
-    return "\n\n".join(blocks)
 
 
 class TrackioMirror:

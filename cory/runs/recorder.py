@@ -30,6 +30,7 @@ PACKAGES = (  # that results depend on
     "cory", "torch", "transformers", "deepspeed", "peft", "bitsandbytes", "hydra-core", "omegaconf",
     "datasets", "wandb", "numpy",
 )  # fmt: skip
+TURN = ("agent", "role", "round", "context", "response", "score", "credit")  # in samples.jsonl
 FILES = (METRICS, TIMES, SAMPLES, SCORES)
 WHAT_RUNS = (":/cory", ":/conf", ":/pyproject.toml")  # docs and results do not count
 
@@ -177,17 +178,10 @@ class Recorder:
 def sample_line(iteration: int, episode: Episode) -> Line:
     """A training episode as a line of samples.jsonl."""
     turns = [
-        {
-            "agent": t.agent,
-            "role": t.role,
-            "round": t.round,
-            "context": t.context,
-            "response": None if t.absent else t.response,
-            "score": t.score,
-            "credit": t.credit,
-        }
-        | reward_columns(t)
-        for t in episode.turns
+        {name: getattr(turn, name) for name in TURN}
+        | {"response": None if turn.absent else turn.response}
+        | reward_columns(turn)
+        for turn in episode.turns
     ]
     return {
         "iteration": iteration,

@@ -166,23 +166,15 @@ def require_extensible(run_dir: Path, config: Config, earlier: int) -> None:
 
 def why_it_cannot_grow(config: Config, earlier: int) -> str | None:
     """Why a run of so many iterations cannot be the first part of a longer one; None: it can."""
-    algorithm = config.algorithm
+    algorithm, precision = config.algorithm, config.model.precision
     if algorithm.follows_run_length():
-        return (
-            f"algorithm.schedule={algorithm.schedule} with algorithm.warmup={algorithm.warmup:g} "
-            f"ran over its {earlier} iterations; begin a new run"
-        )
+        keys = f"algorithm.schedule={algorithm.schedule}, algorithm.warmup={algorithm.warmup:g}"
+        return f"{keys} ran over these iterations; begin a new run"
     if getattr(algorithm, "iterations_per_epoch", 1) is None:
-        return (
-            f"with algorithm.iterations_per_epoch=null its {earlier} iterations learn from one set "
-            f"of games, which was played for that many"
-        )
-    rounded = isinstance(algorithm, MaftConfig) and algorithm.start == "previous"
-    if rounded and earlier == 1 and config.model.precision != "fp32":
-        return (
-            f"a run of one iteration keeps agents in model.precision={config.model.precision} "
-            f"alone, and a longer one in float32; begin a new run"
-        )
+        return "with algorithm.iterations_per_epoch=null they learn from one set of games"
+    rounds = isinstance(algorithm, MaftConfig) and algorithm.start == "previous"
+    if rounds and earlier == 1 and precision != "fp32":
+        return f"of a single one agents are kept in model.precision={precision}, not in float32"
     return None
 
 
@@ -233,7 +225,7 @@ def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None
         write_whole(run_dir / SETTINGS, OmegaConf.to_yaml(OmegaConf.create(resolved(cfg))))
         write_whole(run_dir / OVERRIDES, "".join(f"{line}\n" for line in overrides))
     except OSError as error:
-        raise ConfigError(str(unwritten(run_dir / SETTINGS, error))) from error
+        raise unwritten(run_dir / SETTINGS, error) from error
 
 
 def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:

@@ -10,7 +10,6 @@ from cory.config import Config, HardwareConfig, builder, plan_of, products_of, r
 from cory.models.precision import set_float32_products
 from cory.models.team import Team
 from cory.rewards import Reward, RunFacts, RunReward
-from cory.runs.recorder import git
 from cory.seeding import Streams
 from cory.tasks import Task
 
@@ -84,5 +83,4 @@ def build_parts(config: Config) -> Parts:
             f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
             f"exceed the context of {one.group}={one.config.name} ({one.context_length} tokens)",
         )
-    commit = git("rev-parse", "HEAD")
-    return Parts(config, plan_of(config), team, partner, task, reward, streams, commit)
+    return Parts(config, plan_of(config), team, partner, task, reward, streams)

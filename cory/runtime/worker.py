@@ -27,7 +27,6 @@ from cory.models.engine import start_process_group, stop_process_group
 from cory.rewards import RunReward
 from cory.runs.checkpoint import BestAgents, Checkpoints
 from cory.runs.export import export_agents
-from cory.runs.files import WriteError
 from cory.runs.mirrors import print_hints
 from cory.runs.recorder import Recorder, memory_used
 from cory.runs.run_dir import ITERATIONS, WORKER_LOCK, WORKER_WAIT_S, lock, why_it_cannot_grow
@@ -95,7 +94,7 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
     reward = parts.reward if isinstance(parts.reward, RunReward) else None
     record = Recorder(run_dir, config, used_before)
     checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
-    export = partial(export_agents, agents, config, parts.commit)
+    export = partial(export_agents, agents, config, record.commit)
     best = None
     if config.keep_best is not None and agents:
         best = BestAgents(run_dir, config.keep_best, config.keep_best_mode, export)
@@ -150,10 +149,7 @@ def main() -> None:
     """`python -m cory.runtime.worker <run_dir>`: one of a run's processes, or its only one."""
     end_with_parent(building=True)
     listen()
-    code, reason = attempt(Path(sys.argv[1]))
-    if reason is not None:
-        tell(reason)
-    leave(code)
+    leave(attempt(Path(sys.argv[1])))
 
 
 def tell(reason: str) -> None:
@@ -167,31 +163,31 @@ def tell(reason: str) -> None:
     Path(place).write_text(json.dumps({"message": told}), encoding="utf-8")
 
 
-def attempt(run_dir: Path) -> tuple[int, str | None]:
-    """Run the settings of `run_dir`; the exit code, and why the run failed where it did."""
+def attempt(run_dir: Path) -> int:
+    """Run the settings of `run_dir`; the exit code. Why it failed is said."""
     silence_libraries()
     try:
         work(run_dir)
+        return FINISHED
     except Stopped as stopped:
         if distributed.rank() == 0:
             print(stopped)
             print_hints(run_dir)
         stop_process_group()  # waits for the one that closes the records
-        return STOPPED, None
-    except (ConfigError, FirstUpdateError, TrainingDiverged, WriteError) as error:
-        return REFUSED, f"error: {error}"
+        return STOPPED
+    except (ConfigError, FirstUpdateError, TrainingDiverged) as error:
+        tell(f"error: {error}")
     except Exception as error:  # unforeseen: its traceback is printed, by one process
         if stopping() and not saves():  # another process has left while all was built
-            return STOPPED, None
-        said = str(error)
-        if distributed.count() > 1 and any(words in said for words in LOST):
-            line = " ".join(said.split())[:200]
-            return REFUSED, f"error: the connection to another process was lost ({line})"
-        return REFUSED, traceback.format_exc().rstrip()
+            return STOPPED
+        said = " ".join(str(error).split())
+        lost = distributed.count() > 1 and any(words in said for words in LOST)
+        line = f"error: the connection to another process was lost ({said[:200]})"
+        tell(line if lost else traceback.format_exc().rstrip())
     finally:
         if distributed.count() == 1:  # of several, others may be gone
             stop_process_group()
-    return FINISHED, None
+    return REFUSED
 
 
 def silence_libraries() -> None:

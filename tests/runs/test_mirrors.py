@@ -199,19 +199,6 @@ def test_tensorboard_has_every_finite_metric_once_also_of_a_resumed_run(tmp_path
     assert points == [(0, 0), (1, 1), (2, 20), (3, 30), (4, 40)]
 
 
-def test_samples_are_text_that_markdown_leaves_as_it_is(tmp_path: Path) -> None:
-    mirror = TensorBoardMirror(tmp_path, 0)
-    mirror.log_samples(7, [episode("p-1")])
-    mirror.close()
-    (event,) = events(tmp_path).Tensors("samples/text_summary")
-    assert event.step == 7
-    assert event.tensor_proto.string_val[0].decode().splitlines() == [
-        *("p-1", "", "    query", ""),
-        *("pioneer (agent_0, score 0.250)", "", "    # says ‘0’", ""),
-        *("observer (agent_1)", "", "    *said*"),
-    ]
-
-
 class FakeRun:
     """Keeps what it is given."""
 
