@@ -73,13 +73,14 @@ class Checkpoints:
             raise
         # torch reports a full disk as a RuntimeError
         except (OSError, RuntimeError) as error:
-            raise self._unwritten(part, error) from error
+            raise self._unwritten(place, error) from error
 
-    def _unwritten(self, part: Path, error: Exception) -> WriteError:
-        shutil.rmtree(part, ignore_errors=True)
+    def _unwritten(self, place: Path, error: Exception) -> WriteError:
+        """Clear away what there is of a checkpoint, and say why it could not be written."""
+        shutil.rmtree(place.with_suffix(PART), ignore_errors=True)
         reason = (str(error).strip() or repr(error)).splitlines()[0]
         return WriteError(
-            f"the checkpoint {part} could not be written, is the disk full? ({reason}); "
+            f"the checkpoint {place} could not be written, is the disk full? ({reason}); "
             f"{self.newest()}"
         )
 
@@ -170,7 +171,7 @@ class Checkpoints:
             sync(self.folder)
             sync(self.folder.parent)
         except OSError as error:
-            raise self._unwritten(part, error) from error
+            raise self._unwritten(place, error) from error
         for old in self._places()[self.keep_last :]:
             shutil.rmtree(old, ignore_errors=True)
 

@@ -32,8 +32,6 @@ from cory.runs.mirrors import (
 )
 from cory.runs.recorder import Recorder
 from cory.runs.run_dir import write_settings
-from cory.runtime import refusals as early
-from cory.runtime.refusals import refuse_early
 from tests.support.composing import compose_config, parsed
 from tests.support.wandb_files import OfflineRun, offline_runs
 
@@ -167,17 +165,6 @@ def test_online_without_a_server_or_a_key_records_offline(
     begins = "note: W&B records offline, to be uploaded with `wandb sync`, because "
     assert note.startswith(begins) and ("no API key" in note) == (key is None)
     assert took < 20
-
-
-@pytest.mark.parametrize(("library", "word"), [("trackio", "films"), ("tensorboard", "true")])
-def test_without_the_package_a_run_is_refused_before_it_starts(
-    library: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(early, "find_spec", {library: None}.__getitem__)
-    said = rf'^{library}={word} needs the package {library}: pip install "\.\[{library}\]"$'
-    with pytest.raises(ConfigError, match=said):
-        refuse_early(tmp_path / "run", parsed(f"{library}={word}"))
-    refuse_early(tmp_path / "run", parsed())
 
 
 def events(run_dir: Path) -> Any:

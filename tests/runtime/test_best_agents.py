@@ -83,6 +83,7 @@ def test_a_kill_while_agents_are_written_loses_nothing(tmp_path: Path) -> None:
     run.best.export = lambda folder, done: exec("raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
         run.best.offer(2, {METRIC: 0.5})
+    assert not (tmp_path / "best/best.json").exists()  # it would be about other agents
     again = Run(tmp_path)
     again.iterate(1, [0.1, 0.5, 0.3])
     assert again.kept() == 3

@@ -121,27 +121,38 @@ def test_a_gpu_that_is_not_there_is_refused(
     assert refusals(config) == [said]
 
 
-def test_a_key_that_is_not_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("reward=judge", "reward.endpoint.model=m", "reward.endpoint.key_variable=NOT_SET")
-    monkeypatch.delenv("NOT_SET", raising=False)
-    (said,) = refusals(checked(*words))
-    assert said.startswith("reward.endpoint.key_variable=NOT_SET: this environment variable is not")
-    monkeypatch.setenv("NOT_SET", "key")
-    assert refusals(checked(*words)) == []
+JUDGE = ("reward=judge", "reward.endpoint.model=m", "reward.endpoint.key_variable=NOT_SET")
+GAMES = ("experiment=spag/llama2_im", "scale=small", "endpoint@algorithm.endpoint=local")
+GAMES += ("algorithm.endpoint.model=m", "algorithm.endpoint.key_variable=NOT_SET")
 
 
-@pytest.mark.parametrize("asked", ["games=endpoint", "opponents.teacher=endpoint"])
-def test_a_key_of_an_endpoint_that_plays_is_asked_for(
-    asked: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (JUDGE, "reward"),
+        ((*GAMES, "++algorithm.games=endpoint"), "algorithm"),
+        ((*GAMES, "++algorithm.opponents.teacher=endpoint"), "algorithm"),
+        (GAMES, None),  # nothing asks it
+        ((*GAMES, "algorithm.games=endpoint", "algorithm.iterations=0"), None),  # nobody plays
+    ],
+)
+def test_a_key_that_is_not_set_is_refused(
+    words: tuple[str, ...], key: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NOT_SET", raising=False)
-    words = ["experiment=spag/llama2_im", "scale=small", "endpoint@algorithm.endpoint=local"]
-    words += ["algorithm.endpoint.model=m", "algorithm.endpoint.key_variable=NOT_SET"]
-    assert refusals(checked(*words)) == []  # nothing asks it
-    untrained = ["algorithm.games=endpoint", "algorithm.iterations=0"]  # for which nobody plays
-    assert refusals(checked(*words, *untrained)) == []
-    (said,) = refusals(checked(*words, f"++algorithm.{asked}"))
-    assert said.startswith("algorithm.endpoint.key_variable=NOT_SET: this environment variable")
+    config = checked(*words)
+    said = f"{key}.endpoint.key_variable=NOT_SET: this environment variable is not set; it has to "
+    assert refusals(config) == ([] if key is None else [f"{said}hold the key"])
+    monkeypatch.setenv("NOT_SET", "key")
+    assert refusals(config) == []
+
+
+@pytest.mark.parametrize("word", ["trackio=films", "tensorboard=true"])
+def test_without_its_package_a_run_is_refused(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = word.partition("=")[0]
+    monkeypatch.setattr(early, "find_spec", {name: None}.__getitem__)
+    said = f'{word} needs the package {name}: pip install ".[{name}]"'
+    assert refusals(checked(word)) == [said] and refusals(checked()) == []
 
 
 def test_a_finished_run_needs_nothing_any_more(tmp_path: Path) -> None:

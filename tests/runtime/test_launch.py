@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from cory.config import HardwareConfig
 from cory.runs.run_dir import in_use
 from cory.runs.signals import stop_code, stoppable
 from cory.runtime import launch, worker
@@ -251,20 +250,12 @@ def test_the_verdict_names_the_worker_that_failed_first(
 def test_processes_share_the_cores_unless_the_user_says_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings = {
-        "name": "x", "device": "cpu", "nodes": 1, "rendezvous": None, "zero_stage": 0,
-        "keep_whole_below": 0,
-        "offload_optimizer": False, "offload_parameters": False, "gradient_checkpointing": False,
-        "routed_reference": False, "microbatch_size": 1, "rollout_batch_size": 1,
-        "generation_batch_size": None, "cuda_graphs": False,
-    }  # fmt: skip
     monkeypatch.setattr(launch, "cores", lambda: 6)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
     def threads(processes: int, name: str = "OMP_NUM_THREADS") -> str | None:
-        hardware = HardwareConfig(**settings, processes=processes)  # type: ignore[arg-type]
         before = dict(os.environ)
-        with launch.environment(hardware):
+        with launch.environment(parsed().hardware.replace(processes=processes)):
             found = os.environ.get(name)
         assert dict(os.environ) == before
         return found

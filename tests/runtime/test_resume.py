@@ -130,14 +130,3 @@ def test_divergence_leaves_metrics_and_the_checkpoint_before_it(run: Run, tmp_pa
     assert error.endswith(f"the last good one is x/checkpoints/{stopped:06d}")
     assert (tmp_path / "x" / "checkpoints" / f"{stopped:06d}" / "manifest.json").exists()
     assert not (tmp_path / "x" / "record.json").exists()
-
-
-def test_an_unfinished_run_is_not_continued_with_other_settings(run: Run, tmp_path: Path) -> None:
-    stopped = run("run_dir=x", "algorithm.stop.min_entropy=1e9")
-    assert stopped.wait() == 1
-    before = (tmp_path / "x" / "metrics.jsonl").read_bytes()
-    other = run("run_dir=x", "algorithm.stop.min_entropy=1e9", "algorithm=cory")
-    assert other.wait() == 1
-    (error,) = other.err.splitlines()
-    assert "algorithm.name=ppo" in error and "run_dir=x holds a run with" in error
-    assert (tmp_path / "x" / "metrics.jsonl").read_bytes() == before
