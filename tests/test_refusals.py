@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hydra.core.singleton import Singleton
 
 from cory import train
 from cory.config import ConfigError
@@ -15,43 +13,21 @@ from cory.config.parse import OWN_EXPERIMENT
 from cory.notebook import run
 from cory.runs.run_dir import OVERRIDES
 from cory.runs.settings import SETTINGS
-from cory.runtime.hydra_setup import look_beside
 
 Typed = Callable[..., tuple[int, str, str]]
 MISSPELT = "algorithm.clip_rang is not a setting; did you mean algorithm.clip_range?\n"
 
 
 @pytest.fixture
-def typed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Typed:
-    """`python -m cory.train <words>` in this process: exit code, stdout, stderr.
-
-    Workers are not started: each would be named on stdout.
-    """
-    monkeypatch.setattr(
-        train, "launch", lambda run_dir, *_, **how: print("launch", run_dir) or True
-    )
-    # those of a sweep at scale=small, which work side by side
-    state = Singleton.get_state()  # Hydra's own: compose_config must work without it
+def typed(command: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Typed:
+    """The command in this process, whose workers are not started: each is named on stdout."""
+    launch = lambda run_dir, *_, **how: print("launch", run_dir) or True  # noqa: E731
+    monkeypatch.setattr(train, "launch", launch)
 
     def call(*words: str) -> tuple[int, str, str]:
         places = [f"hydra.run.dir={tmp_path}/run", f"hydra.sweep.dir={tmp_path}/sweep"]
         typed = {word.partition("=")[0] for word in words}
-        places = [place for place in places if place.partition("=")[0] not in typed]
-        monkeypatch.setattr(sys, "argv", ["cory-train", *words, *places])
-        code = 0
-        try:
-            train.main()
-        except SystemExit as error:
-            code = 1 if isinstance(error.code, str) else int(error.code or 0)
-            if isinstance(error.code, str):  # the interpreter prints it
-                print(error.code, file=sys.stderr)
-        finally:
-            Singleton.set_state(state)
-            look_beside()  # a plugin, which is no part of that state
-        out = capsys.readouterr()
-        return code, out.out, out.err
+        return command(*words, *(one for one in places if one.partition("=")[0] not in typed))
 
     return call
 

@@ -22,7 +22,7 @@ import transformers
 
 from cory import distributed, memory
 from cory.algorithms import Algorithm
-from cory.config import Config, ConfigError, builder, parse_config, require
+from cory.config import Config, ConfigError, builder, parse_config
 from cory.models.engine import start_process_group, stop_process_group
 from cory.rewards import RunReward
 from cory.runs.checkpoint import BestAgents, Checkpoints
@@ -60,11 +60,6 @@ def work(run_dir: Path) -> None:
     config = parse_config(settings)
     check_devices(config.hardware)
     start_process_group(config.hardware.device)
-    require(
-        distributed.count() == config.hardware.world,
-        f"{run_dir}: {distributed.count()} processes were started, its settings want "
-        f"{config.hardware.world}; runs are started by python -m cory.train",
-    )
     first = distributed.rank() == 0
     needed = memory.check(config)
     if first:

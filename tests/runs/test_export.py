@@ -18,7 +18,7 @@ from cory.models.ppo_policy import PPOPolicy
 from cory.models.team import Team
 from cory.runs.export import export_agents, start_from
 from tests.support.building import LetterShare, build
-from tests.support.commands import last_wins, metrics, short_settings
+from tests.support.commands import metrics
 from tests.support.warm import WarmCommand
 
 ConfigOf = Callable[..., Config]
@@ -249,15 +249,10 @@ def test_what_cannot_be_started_from_is_refused(config_of: ConfigOf, tmp_path: P
 
 @pytest.mark.slow
 def test_a_finished_run_is_evaluated_without_training(
-    tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
+    run: Callable[..., WarmCommand], tmp_path: Path
 ) -> None:
-    def run(*words: str) -> None:
-        settings = last_wins([*short_settings(tiny_model, tiny_judge, reviews_file), *words])
-        command = WarmCommand(tmp_path, settings)
-        assert command.wait() == 0, command.err
-
-    run("run_dir=first", "algorithm.learning_rate=1e-2")
-    run("run_dir=second", "init_from=first", "algorithm.iterations=0")
+    assert run("run_dir=first", "algorithm.learning_rate=1e-2").wait() == 0
+    assert run("run_dir=second", "init_from=first", "algorithm.iterations=0").wait() == 0
     (line,) = metrics(tmp_path / "second")
     last = metrics(tmp_path / "first")[-1]
     assert line["eval/score/agent_0"] == last["eval/score/agent_0"]

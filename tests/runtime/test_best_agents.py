@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from cory.config import ConfigError
 from cory.runs.checkpoint import BestAgents
 from cory.runtime.loop import check_names
 from cory.runtime.refusals import refusals
-from tests.support.commands import last_wins, metrics, short_settings
+from tests.support.commands import metrics
 from tests.support.composing import parsed
 from tests.support.warm import WarmCommand
 
@@ -132,15 +133,13 @@ def test_a_model_behind_an_endpoint_has_no_best_agents() -> None:
 
 @pytest.mark.slow
 def test_a_run_keeps_the_agents_that_it_had(
-    tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
+    run: Callable[..., WarmCommand], tmp_path: Path
 ) -> None:
     """They are those that export_every writes after the same iteration."""
-    words = [
-        *short_settings(tiny_model, tiny_judge, reviews_file),
+    command = run(
         *("run_dir=x", "algorithm.iterations=4", "evaluate_every=1", "export_every=1"),
         *("keep_best=eval/score/agent_0", "algorithm.learning_rate=0.01"),
-    ]
-    command = WarmCommand(tmp_path, last_wins(words))
+    )
     assert command.wait() == 0, command.err
     scores = [line["eval/score/agent_0"] for line in metrics(tmp_path / "x")]
     best = best_of(tmp_path / "x/best")

@@ -22,7 +22,6 @@ from tests.support.commands import (
     Command,
     last_wins,
     metrics,
-    short_settings,
     until,
     workers,
 )
@@ -36,19 +35,20 @@ ENDLESS = "algorithm.iterations=100000"
 
 
 @pytest.fixture
-def train(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) -> Iterator[Train]:
+def train(short: list[str], tmp_path: Path) -> Iterator[Train]:
     """Starts the command with short settings; nothing that it started outlives the test.
 
     as_users: as a program that starts programs, each of which imports what it needs
     """
     started: list[Started] = []
-    base = short_settings(tiny_model, tiny_judge, reviews_file)
 
     def start(*words: str, as_users: bool = False, **environment: str) -> Started:
         if as_users:
-            command: Started = Command(tmp_path, ["-m", "cory.train", *base, *words], **environment)
+            command: Started = Command(
+                tmp_path, ["-m", "cory.train", *short, *words], **environment
+            )
         else:
-            command = WarmCommand(tmp_path, last_wins([*base, *words]), **environment)
+            command = WarmCommand(tmp_path, last_wins([*short, *words]), **environment)
         started.append(command)
         return command
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hydra.core.plugins import Plugins
-from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, JobStatus
 
 from cory import train
 from cory.config import ConfigError
 from cory.runs.run_dir import METRICS, RECORD, objective_of
 from cory.runs.settings import read_settings, settings_digest
-from cory.runtime.hydra_setup import look_beside
 from cory.runtime.launch import JobFailed
 from tests.support.composing import compose_config
 
@@ -47,12 +44,9 @@ def made_up(run_dir: Path, *_: Any, **how: Any) -> bool:
 
 
 @pytest.fixture
-def tuned(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Tuned:
+def tuned(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tuned:
     """`python -m cory.train -m <words>`: exit code, what each job told, stderr."""
     monkeypatch.setattr(train, "launch", made_up)
-    state = Singleton.get_state()
 
     def call(*words: str) -> tuple[int, list[JobReturn], str]:
         told: list[JobReturn] = []
@@ -67,17 +61,8 @@ def tuned(
             return own
 
         monkeypatch.setattr(launcher, "launch", noting)
-        places = [f"hydra.sweep.dir={tmp_path}/sweep"]
-        monkeypatch.setattr(sys, "argv", ["cory-train", "-m", *words, *places])
-        code = 0
-        try:
-            train.main()
-        except SystemExit as error:
-            code = int(error.code or 0)
-        finally:
-            Singleton.set_state(state)
-            look_beside()  # a plugin, which is no part of that state
-        return code, told, capsys.readouterr().err
+        code, _, err = command("-m", *words, f"hydra.sweep.dir={tmp_path}/sweep")
+        return code, told, err
 
     return call
 

@@ -10,7 +10,7 @@ import pytest
 from cory.config import ConfigError
 from cory.config.names import Sweep
 from cory.runtime.sweeps import folder_name, in_stages, jobs_of
-from tests.support.commands import Command, metrics, short_settings, until, workers
+from tests.support.commands import Command, metrics, until, workers
 from tests.support.composing import compose_config
 from tests.support.warm import WarmCommand
 
@@ -47,12 +47,11 @@ def test_folders_say_what_varies_and_can_be_typed() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("parallel", [1, 2])
 def test_a_signal_ends_the_whole_sweep_and_every_run_is_saved(
-    parallel: int, tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
+    parallel: int, short: list[str], tmp_path: Path
 ) -> None:
-    words = short_settings(tiny_model, tiny_judge, reviews_file)
     many = ["seed=0,1,2", "algorithm.iterations=100000", "hydra.sweep.dir=jobs"]
     # joblib's processes are waited for where Python ends, as a fork does not
-    words = ["-m", *words, *many, f"parallel_runs={parallel}"]
+    words = ["-m", *short, *many, f"parallel_runs={parallel}"]
     warm = parallel == 1
     command = (
         WarmCommand(tmp_path, words) if warm else Command(tmp_path, ["-m", "cory.train", *words])
