@@ -17,7 +17,7 @@ from typing import Any
 
 from cory import distributed
 from cory.config import ConfigError, EndpointConfig, require
-from cory.runs.files import JsonlStore, line_of
+from cory.runs.files import append_lines, keep_lines, line_of, whole_lines
 
 Message = Mapping[str, str]  # role (system, user, assistant) and content
 Name = tuple[str, str]  # of a request: its key, and a digest of its content and settings
@@ -229,9 +229,9 @@ class ReplyCache:
         """Read the replies of the file, if any; ConfigError for a line that is none."""
         self.replies: dict[Name, Reply] = {}
         self.lock = threading.Lock()
-        self.store = JsonlStore(path)
-        # None once the file is open: a run that is refused at its start leaves no file
-        self.content: bytes | None = self.store.read()
+        self.path = path
+        # None once lines can follow: a run that is refused at its start leaves no file
+        self.content: bytes | None = whole_lines(path)
         for number, row in enumerate(self.content.splitlines(), 1):
             try:
                 line = line_of(row)
@@ -247,7 +247,7 @@ class ReplyCache:
         key, digest = name
         with self.lock:
             if self.content is not None:
-                self.store.open(self.content)
+                keep_lines(self.path, self.content)
                 self.content = None
-            self.store.append([{"key": key, "digest": digest, **asdict(reply)}])
+            append_lines(self.path, [{"key": key, "digest": digest, **asdict(reply)}])
             self.replies[name] = reply

@@ -45,9 +45,8 @@ from cory.models.precision import set_float32_products, store_as_products
 from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.rollout.team import team_play
 from cory.runs.export import VALUE_HEAD, start_from, with_card
-from cory.runs.run_dir import AGENTS
+from cory.runs.run_dir import AGENTS, require_agents
 from cory.runs.settings import read_settings
-from cory.runs.stop import StopRequest
 from cory.seeding import Streams
 from cory.tasks import Form, NoAnswers
 from cory.user_function import load_function
@@ -184,8 +183,7 @@ class TrainedTeam:
         reward: Any = None
         form: Any = self.form  # a debate draws no prompts
         models = self.models["model"], self.models.get("partner")
-        streams, stop = Streams(config.seed), StopRequest()
-        parts = Parts(config, plan_of(config), *models, form, reward, streams, stop)
+        parts = Parts(config, plan_of(config), *models, form, reward, Streams(config.seed))
         return TrainedDebates(config.algorithm, parts)
 
     def _loaded(self, group: str, folders: Mapping[str, Path]) -> dict[str, Policy]:
@@ -288,10 +286,8 @@ def require_device(device: str, key: str) -> None:
 
 def agent_folders(run_dir: Path, chosen: Sequence[str] | None = None) -> list[Path]:
     """The folders of a run's agents, or of the chosen ones; ConfigError where there is none."""
-    read_settings(run_dir)
-    folder = run_dir / AGENTS
-    require(folder.is_dir(), f"{run_dir}: the run has no agents; they appear when it finishes")
-    there = {path.name: path for path in sorted(folder.iterdir()) if path.is_dir()}
+    require_agents(run_dir, str(run_dir))
+    there = {path.name: path for path in sorted((run_dir / AGENTS).iterdir()) if path.is_dir()}
     for name in chosen or []:
         require(name in there, f"--agent={name}: {run_dir} has {', '.join(there)}")
     return [path for name, path in there.items() if chosen is None or name in chosen]

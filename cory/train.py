@@ -9,27 +9,26 @@ if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
 
 import os
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import hydra
 import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
-from hydra._internal.utils import get_args_parser
+from hydra._internal.utils import _run_hydra, get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
+from hydra.version import setbase
 from omegaconf import DictConfig, OmegaConf
 
 from cory.config import Config, ConfigError, require
 from cory.config.names import LOADER, key_of
 from cory.runs.run_dir import (
     OUTPUT,
+    TIME,
     lock,
-    named_by_time,
     objective_of,
     prepare,
-    remove_unbegun,
     unfinished_run,
 )
 from cory.runs.signals import listen, stop_code, stoppable, stopping
@@ -48,7 +47,8 @@ from cory.runtime.refusals import parsed, refuse_early
 def main() -> None:
     """The console command `cory-train`."""
     refuse_launchers()
-    args = get_args_parser().parse_args()  # Hydra's own
+    parser = get_args_parser()  # Hydra's own
+    args = parser.parse_intermixed_args()  # as in `seed=0 -m algorithm=ppo,grpo`
     if args.help:  # Hydra itself would list all groups first
         settings = yaml.load((CONF / "train.yaml").read_text(encoding="utf-8"), LOADER)
         print(settings["hydra"]["help"]["template"], end="")
@@ -57,11 +57,9 @@ def main() -> None:
     with stoppable():
         try:
             with one_line_refusals(args.overrides):
-                code = 0 if compose_and_run(args) else 1
+                code = 0 if compose_and_run(args, parser) else 1
         except (JobFailed, KeyboardInterrupt):
             code = 1
-        except SystemExit as end:
-            code = int(end.code or 0)
         except ConfigError as error:
             code = 1
             if not stopping():  # else it is one of joblib's processes that was interrupted, too
@@ -72,10 +70,10 @@ def main() -> None:
     end_of_command()
 
 
-def compose_and_run(args: Namespace) -> bool:
+def compose_and_run(args: Namespace, parser: ArgumentParser) -> bool:
     """What the command line asks for; whether all runs finished.
 
-    args: as Hydra parses them
+    args: as Hydra's parser gives them
     """
     if args.config_dir:
         refuse_same_names(Path(args.config_dir).expanduser())
@@ -87,8 +85,9 @@ def compose_and_run(args: Namespace) -> bool:
     )
     if sweep != "adhoc":
         return sweeps.run_sweep(sweep, args, job)
-    with sweeps.told_at_the_end():
-        hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(job)()
+    with sweeps.said_at_the_end():
+        setbase("1.3")
+        _run_hydra(args, parser, job, str(CONF), "train")  # as `hydra.main`, with our words
     return True
 
 
@@ -101,19 +100,16 @@ def job(cfg: DictConfig) -> float | None:
     if sweeps.in_parallel():
         end_with_parent()
     hydras = HydraConfig.get()
-    of_sweep = hydras.mode == RunMode.MULTIRUN
     folder = Path(hydras.runtime.output_dir)
+    of_sweep = hydras.mode == RunMode.MULTIRUN
     name = os.path.relpath(folder, hydras.sweep.dir) if of_sweep else ""
     try:
         if stopping():
             raise JobFailed
         return run_one(cfg, name)
-    except (ConfigError, JobFailed) as error:
-        if isinstance(error, ConfigError):
-            say_refusal(error, name)
-        if of_sweep:
-            raise JobFailed from None
-        sys.exit(1)  # of an Exception Hydra would say that it came
+    except ConfigError as error:
+        say_refusal(error, name)
+        raise JobFailed from None
     finally:
         sweeps.remove_empty(folder)
 
@@ -149,8 +145,6 @@ def work(run_dir: Path, config: Config, name: str) -> None:
         how = "finished in" if finished else "stopped after" if stopping() else "failed after"
         print(f"{name} {how} {time.monotonic() - began:.0f} s", flush=True)
     if not finished:
-        if config.hardware.nodes == 1 and not stopping():
-            remove_unbegun(run_dir)
         raise JobFailed
 
 
@@ -160,16 +154,15 @@ def choose_run_dir(config: Config, cfg: DictConfig) -> Path:
     default = Path(HydraConfig.get().runtime.output_dir)
     if config.hardware.nodes > 1:
         require(
-            run_dir != default or not named_by_time(run_dir),
+            run_dir != default or not any(map(TIME.match, run_dir.parts[-2:])),
             f"hardware.nodes={config.hardware.nodes} needs run_dir=<a folder that all nodes see>: "
             f"the default is named by the time, which differs between nodes",
         )
         return run_dir
-    before = unfinished_run(run_dir, cfg) if run_dir == default else None
-    if before is None:
-        return run_dir
-    cfg.run_dir = str(before)
-    return before
+    if run_dir == default:
+        run_dir = unfinished_run(run_dir, cfg) or run_dir
+        cfg.run_dir = str(run_dir)
+    return run_dir
 
 
 def typed_words() -> list[str]:

@@ -12,22 +12,21 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.support.commands import ROOT, Command, last_wins, short_settings
+from tests.support.commands import ROOT, Command, last_wins
 from tests.support.warm import WarmCommand
 
 Train = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def train(tiny_model: str, tiny_judge: str, reviews_file: Path) -> Train:
+def train(short: list[str]) -> Train:
     """Runs the command with settings of a few seconds, from a folder that is not the checkout."""
-    base = short_settings(tiny_model, tiny_judge, reviews_file)
 
     def call(
         cwd: Path, *overrides: str, as_users: bool = False
     ) -> subprocess.CompletedProcess[str]:
         """as_users: in processes of its own, from their start on"""
-        words = last_wins([*base, *overrides])
+        words = last_wins([*short, *overrides])
         command = (
             Command(cwd, ["-m", "cory.train", *words]) if as_users else WarmCommand(cwd, words)
         )

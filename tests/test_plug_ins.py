@@ -15,7 +15,7 @@ from cory.games import rules_of
 from cory.games.state import GameState
 from cory.inference import load_team
 from cory.runtime.hydra_setup import CONF, OtherPlaces, refuse_same_names
-from tests.support.commands import Command, last_wins, metrics, short_settings
+from tests.support.commands import Command, last_wins, metrics
 from tests.support.refusals import refusal
 
 PACKAGE = '''"""Options for cory."""
@@ -194,7 +194,7 @@ RELAY = Option(RelayConfig, "acme.team:build")
 
 @pytest.mark.slow
 def test_a_run_with_a_team_and_a_reward_of_another_package(
-    installed: Callable[..., Path], tiny_model: str, tiny_judge: str, reviews_file: Path
+    installed: Callable[..., Path], short: list[str]
 ) -> None:
     """As a user starts it: Hydra finds the options, the worker builds them, the run is paid so.
 
@@ -209,7 +209,7 @@ def test_a_run_with_a_team_and_a_reward_of_another_package(
         folder.mkdir(parents=True)
         (folder / f"{name}.yaml").write_text(text)
     place = package.parent
-    words = last_wins([*short_settings(tiny_model, tiny_judge, reviews_file), "algorithm=relay"])
+    words = last_wins([*short, "algorithm=relay"])
     words = [word for word in words if not word.startswith("reward")]
     words += ["reward=acme_length", "reward.wanted=9"]
     words += [f"run_dir={place}/run", "evaluation.team=true"]

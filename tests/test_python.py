@@ -13,7 +13,7 @@ import pytest
 
 from cory.config import ConfigError
 from cory.notebook import RunFailed, composed, failure, run, words_of
-from tests.support.commands import ROOT, last_wins, short_settings
+from tests.support.commands import ROOT, last_wins
 from tests.support.refusals import refusal
 from tests.support.warm import Fork
 
@@ -121,10 +121,8 @@ assert signal.getsignal(signal.SIGINT) == before
 
 
 @pytest.mark.slow
-def test_runs_that_are_refused_interrupted_and_finished(
-    tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
-) -> None:
-    words = last_wins(short_settings(tiny_model, tiny_judge, reviews_file))
+def test_runs_that_are_refused_interrupted_and_finished(short: list[str], tmp_path: Path) -> None:
+    words = last_wins(short)
     sources = [WARM, f"words = {words}", REFUSED, FROM_A_THREAD, INTERRUPTED]
     began = Fork(tmp_path, partial(execute, sources))
     assert began.wait(600) == 0, began.err

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hydra.core.singleton import Singleton
 
 from cory import train
 from cory.config import ConfigError
@@ -15,43 +13,21 @@ from cory.config.parse import OWN_EXPERIMENT
 from cory.notebook import run
 from cory.runs.run_dir import OVERRIDES
 from cory.runs.settings import SETTINGS
-from cory.runtime.hydra_setup import look_beside
 
 Typed = Callable[..., tuple[int, str, str]]
 MISSPELT = "algorithm.clip_rang is not a setting; did you mean algorithm.clip_range?\n"
 
 
 @pytest.fixture
-def typed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Typed:
-    """`python -m cory.train <words>` in this process: exit code, stdout, stderr.
-
-    Workers are not started: each would be named on stdout.
-    """
-    monkeypatch.setattr(
-        train, "launch", lambda run_dir, *_, **how: print("launch", run_dir) or True
-    )
-    # those of a sweep at scale=small, which work side by side
-    state = Singleton.get_state()  # Hydra's own: compose_config must work without it
+def typed(command: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Typed:
+    """The command in this process, whose workers are not started: each is named on stdout."""
+    launch = lambda run_dir, *_, **how: print("launch", run_dir) or True  # noqa: E731
+    monkeypatch.setattr(train, "launch", launch)
 
     def call(*words: str) -> tuple[int, str, str]:
         places = [f"hydra.run.dir={tmp_path}/run", f"hydra.sweep.dir={tmp_path}/sweep"]
         typed = {word.partition("=")[0] for word in words}
-        places = [place for place in places if place.partition("=")[0] not in typed]
-        monkeypatch.setattr(sys, "argv", ["cory-train", *words, *places])
-        code = 0
-        try:
-            train.main()
-        except SystemExit as error:
-            code = 1 if isinstance(error.code, str) else int(error.code or 0)
-            if isinstance(error.code, str):  # the interpreter prints it
-                print(error.code, file=sys.stderr)
-        finally:
-            Singleton.set_state(state)
-            look_beside()  # a plugin, which is no part of that state
-        out = capsys.readouterr()
-        return code, out.out, out.err
+        return command(*words, *(one for one in places if one.partition("=")[0] not in typed))
 
     return call
 
@@ -109,8 +85,9 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("~algorithm.clip_range", "algorithm.clip_range: no value given"),
         # one folder for several runs
         ("-m seed=0,1 run_dir=mine", "run_dir= is one folder for all runs"),
-        ("sweep=spag/fig3a seed=0 algorithm.kl_coef=0,1", "type one value of each setting but the"),
+        ("sweep=spag/fig3a seed=0 algorithm.kl_coef=0,1", "kl_coef=0,1: a sweep has one value"),
         ("sweep=cory/fig3 run_dir=mine", "run_dir= is one folder for all runs"),
+        ("seed=0 -m model.path={tmp}/no", "error: 0: model.path={tmp}/no: there is no such"),
     ],
 )  # fmt: skip
 def test_what_was_typed_is_refused_in_one_line(
@@ -126,8 +103,8 @@ def test_what_was_typed_is_refused_in_one_line(
     for name, text in files.items():
         file = tmp_path / "experiment" / f"{name}.yaml"
         file.write_text(f"# @package _global_\n{text}")
-    assert_refused(typed(*words.format(tmp=tmp_path).split()), said)
-    assert not list(tmp_path.rglob(SETTINGS))
+    assert_refused(typed(*words.format(tmp=tmp_path).split()), said.format(tmp=tmp_path))
+    assert not list(tmp_path.rglob(SETTINGS)) and not (tmp_path / "sweep").exists()
 
 
 @pytest.mark.parametrize("option", ["model=tiny", "experiment=cory/imdb_ppo"])
@@ -151,16 +128,18 @@ def test_a_folder_of_options_is_listed_with_what_was_typed(typed: Typed, tmp_pat
     assert listed.read_text() == f"--config-dir={own}\nexperiment=mine\n"
 
 
-@pytest.mark.parametrize("key", ["run_dir", "init_from"])
 def test_a_folder_in_the_home_folder_is_found(
-    key: str, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
-    assert_refused(typed(f"{key}='~/mine'"), f"{key}={tmp_path}/mine")
-    with pytest.raises(ConfigError, match=f"{key}={tmp_path}/mine"):
-        run({key: "~/mine"})
+    code, _, err = typed("run_dir='~/mine'", "init_from='~/other'")
+    first, second = err.splitlines()  # a line for each mistake
+    assert code == 1 and first.startswith(f"error: run_dir={tmp_path}/mine holds thesis.txt")
+    assert second == f"error: init_from={tmp_path}/other: there is no run"
+    with pytest.raises(ConfigError, match=f"init_from={tmp_path}/other"):
+        run({"init_from": "~/other"})
 
 
 def test_a_launcher_is_refused(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

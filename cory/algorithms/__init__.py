@@ -10,7 +10,7 @@ from typing import Protocol
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import Evaluator
 from cory.models.policy import Policy
-from cory.runs.stop import StopPoint, never_stop
+from cory.runs.signals import StopPoint, never_stop
 from cory.trainers.state import Stateful
 
 

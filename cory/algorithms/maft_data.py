@@ -16,6 +16,7 @@ from cory.functional.selection import Answers, mix_critic_debates, select
 from cory.functional.votes import VoteRule
 from cory.models.policy import Actor, Policy
 from cory.rollout.scheduler import Play, RollOut
+from cory.runs.signals import leave_if_asked
 from cory.trainers.supervised import CollectedExamples, Example
 
 # the first number of a random stream's key
@@ -78,7 +79,7 @@ class DebateCollector:
         episodes: list[Episode] = []
         for start in range(0, len(prompts), size):
             # the debates of an iteration may take hours: they can be left after each batch
-            self.parts.stop.check(f"before iteration {iteration + 1}, whose debates begin again")
+            leave_if_asked(f"before iteration {iteration + 1}, whose debates begin again")
             limit = sampling.max_response_tokens
             roll_out = RollOut(self.actors, limit, sampling, key, first=start)
             episodes += roll_out(self.play, prompts[start : start + size])

@@ -15,7 +15,6 @@ from cory.models.precision import store_as_products
 from cory.models.shared_engine import StoredWeights
 from cory.rewards import Reward
 from cory.runs.export import agent_folders, load_agent, start_from
-from cory.runs.stop import StopRequest
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.state import Stateful
@@ -32,8 +31,6 @@ class Parts:
     task: Task
     reward: Reward
     streams: Streams
-    stop: StopRequest  # looked at while data are collected
-    commit: str | None = None  # of the checkout when this process began: it may change meanwhile
 
     @property
     def carried(self) -> dict[str, Stateful]:

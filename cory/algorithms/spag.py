@@ -28,6 +28,7 @@ from cory.rollout.game_store import GameSet, read_set, require_ids, sampled_ids,
 from cory.rollout.games import WordGame
 from cory.rollout.opponents import Opponents
 from cory.rollout.scheduler import RollOut
+from cory.runs.signals import leave_if_asked
 from cory.seeding import generator
 from cory.tasks.game import GameTask
 from cory.tasks.instructions import Instructions
@@ -266,7 +267,7 @@ class GameCollector:
 
     def _stop_if_asked(self, games: GameSet, wanted: int) -> None:
         """Collecting may take hours: it can be interrupted between any two utterances."""
-        self.training.parts.stop.check(f"with {len(games.found)} of {wanted} games of a set")
+        leave_if_asked(f"with {len(games.found)} of {wanted} games of a set")
 
     def _episode(self, played: FinishedGame) -> Episode:
         """A game as samples.jsonl keeps it."""

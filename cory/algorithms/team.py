@@ -91,7 +91,7 @@ def pools_of(
     """The agents that earlier versions of the first policy speak for."""
     first = next(iter(agents.values()))
     run_dir, seed = Path(parts.config.run_dir), parts.config.seed
-    export = partial(export_agents, {first.name: first}, parts.config, parts.commit)
+    export = partial(export_agents, {first.name: first}, parts.config, None)
     return {
         name: OpponentPool(name, first, others[name], config.pool_every, seed, run_dir, export)
         for name, kind in config.fixed_agents.items()

@@ -129,7 +129,7 @@ class Verifier:
         self.texts = Texts(self.tokenizer, f"{setting}={path}", config.chat)
         self.model = self._model(device)
         load_head(self.model.head, folder / VALUE_HEAD, key)
-        self.model.likelihood_coef = load_likelihood_coef(folder / VALUE_HEAD, key)
+        self.model.likelihood_coef = load_likelihood_coef(folder / VALUE_HEAD)
         cast_weights(self.model, DTYPES[config.precision])
         self.model.to(device).eval().requires_grad_(False)
         store_as_products(self.model.lm)

@@ -17,7 +17,15 @@ from cory import distributed
 from cory.config import ConfigError, require
 from cory.games import GameRules
 from cory.games.transcript import IDS, FinishedGame, read_games
-from cory.runs.files import JsonlStore, sha256_of, sound_lines, unwritten, write_whole
+from cory.runs.files import (
+    append_lines,
+    keep_lines,
+    sha256_of,
+    sound_lines,
+    unwritten,
+    whole_lines,
+    write_whole,
+)
 
 NUMBER = "game"  # which game of the set a line is
 TOKENIZER = "tokenizer"
@@ -41,15 +49,14 @@ class GameSet:
         self.path = path
         self.tokenizer = tokenizer
         self.weights = weights
-        self.store: JsonlStore | None = None  # in the first process, while games are added
+        self.writes = distributed.rank() == 0
         self.found: dict[int, FinishedGame] = {}  # games that are over, by number
-        if distributed.rank() == 0:
+        if self.writes:
             self._open(game)
         self.found = distributed.from_first(self.found)
 
     def _open(self, game: GameRules) -> None:
-        self.store = JsonlStore(self.path)
-        rows = self.store.read().splitlines()
+        rows = whole_lines(self.path).splitlines()
         if rows and not self._played_by_these_weights():
             print(
                 f"note: {self.path} is of other weights; its games are played again",
@@ -63,7 +70,7 @@ class GameSet:
                 f"{len(rows) - len(sound)} games are played again",
                 file=sys.stderr,
             )
-        self.store.open(b"".join(row + b"\n" for row in sound))
+        keep_lines(self.path, b"".join(row + b"\n" for row in sound))
         if self.weights is not None:
             self._describe({WEIGHTS: self.weights})
         for number, row in enumerate(sound, 1):
@@ -90,15 +97,13 @@ class GameSet:
         """Keep a finished game; its line is on the disk itself when this returns."""
         played.extra[NUMBER] = number
         self.found[number] = played
-        if self.store is not None:
-            self.store.append([played.as_line()])
+        if self.writes:
+            append_lines(self.path, [played.as_line()])
 
     def close(self) -> list[FinishedGame]:
         """End the set; all games in the order of their numbers."""
         games = [self.found[number] for number in sorted(self.found)]
-        if self.store is not None:
-            self.store.close()
-            self.store = None
+        if self.writes:
             # of a set that is known to be right, as it was
             weights = self.weights or _about(self.path).get(WEIGHTS)
             self._describe(

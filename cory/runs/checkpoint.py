@@ -68,19 +68,21 @@ class Checkpoints:
                 agent.save(part)
             torch.save(state, part / state_file())
             distributed.wait_for_all()
-            fault = distributed.first_works(partial(self._publish, part, place, done))
-            if fault is not None:
-                raise OSError(fault)
+            distributed.first_works(partial(self._publish, part, place, done))
         except (torch.OutOfMemoryError, torch.distributed.DistError):
             raise
         # torch reports a full disk as a RuntimeError
         except (OSError, RuntimeError) as error:
-            shutil.rmtree(part, ignore_errors=True)
-            reason = (str(error).strip() or repr(error)).splitlines()[0]
-            raise WriteError(
-                f"the checkpoint {place} could not be written, is the disk full? ({reason}); "
-                f"{self.newest()}"
-            ) from error
+            raise self._unwritten(place, error) from error
+
+    def _unwritten(self, place: Path, error: Exception) -> WriteError:
+        """Clear away what there is of a checkpoint, and say why it could not be written."""
+        shutil.rmtree(place.with_suffix(PART), ignore_errors=True)
+        reason = (str(error).strip() or repr(error)).splitlines()[0]
+        return WriteError(
+            f"the checkpoint {place} could not be written, is the disk full? ({reason}); "
+            f"{self.newest()}"
+        )
 
     def restore(self, agents: Mapping[str, Policy]) -> tuple[int, dict[str, Any]] | None:
         """Load the newest checkpoint; its number of iterations and this process's state.
@@ -157,11 +159,8 @@ class Checkpoints:
             return self.folder / f"{done:06d}"
         return self.folder / f"{done:06d}-{int(taken.partition('-')[2] or 0) + 1:03d}"
 
-    def _publish(self, part: Path, place: Path, done: int) -> str | None:
-        """Give a checkpoint its manifest and its name; those beyond `keep_last` go.
-
-        returns: why this was not possible; None: it was
-        """
+    def _publish(self, part: Path, place: Path, done: int) -> None:
+        """Give a checkpoint its manifest and its name; those beyond `keep_last` go."""
         files = sorted(path for path in part.rglob("*") if path.is_file())
         try:
             hashes = {str(path.relative_to(part)): sha256_of(path) for path in files}
@@ -172,10 +171,9 @@ class Checkpoints:
             sync(self.folder)
             sync(self.folder.parent)
         except OSError as error:
-            return str(error)
+            raise self._unwritten(place, error) from error
         for old in self._places()[self.keep_last :]:
             shutil.rmtree(old, ignore_errors=True)
-        return None
 
 
 def state_file() -> str:
@@ -197,7 +195,7 @@ class BestAgents:
         self.metric, self.mode = metric, mode
         self.export = export
         self.place = run_dir / BEST
-        self.part = run_dir / f"{BEST}{PART}"  # while they are written
+        self.file = self.place / BEST_FILE
         self.best: dict[str, Any] = {}  # what BEST_FILE says
 
     def start(self, done: int) -> None:
@@ -205,17 +203,18 @@ class BestAgents:
         if distributed.rank() == 0:
             if done == 0:
                 shutil.rmtree(self.place, ignore_errors=True)
-            elif (self.part / BEST_FILE).exists():  # whole: a kill came before it was renamed
-                self._replace()
-            shutil.rmtree(self.part, ignore_errors=True)
-            if (self.place / BEST_FILE).exists():
-                best = json.loads((self.place / BEST_FILE).read_text(encoding="utf-8"))
+            if self.file.exists():
+                best = json.loads(self.file.read_text(encoding="utf-8"))
                 if (best["metric"], best["mode"]) == (self.metric, self.mode):
                     self.best = best
         self.best = distributed.from_first(self.best)
 
     def offer(self, iteration: int, metrics: Metrics) -> None:
-        """Export the agents if this iteration's value is better than all before it."""
+        """Export the agents if this iteration's value is better than all before it.
+
+        A kill within it leaves agents without BEST_FILE; as the iteration is logged only after it,
+        the run then goes on before it, and offers the same again.
+        """
         value = distributed.from_first(float(metrics.get(self.metric, math.nan)))
         sign = 1 if self.mode == "max" else -1
         best = sign * float(self.best["value"]) if self.best else -math.inf
@@ -228,22 +227,14 @@ class BestAgents:
             "iteration": iteration,  # from 0, as in metrics.jsonl; the agents are as after it
         }
         if distributed.rank() == 0:
-            shutil.rmtree(self.part, ignore_errors=True)
-        self.export(self.part, iteration + 1)
+            self.file.unlink(missing_ok=True)
+        self.export(self.place, iteration + 1)
         if distributed.rank() == 0:
             try:
-                sync_tree(self.part)
-                write_whole(self.part / BEST_FILE, json.dumps(self.best, indent=1) + "\n")
-                self._replace()
+                write_whole(self.file, json.dumps(self.best, indent=1) + "\n")
             except OSError as error:
-                raise unwritten(self.place, error) from error
+                raise unwritten(self.file, error) from error
         distributed.wait_for_all()
-
-    def _replace(self) -> None:
-        """Put the agents in `best.part/`, which are written, into `best/`."""
-        shutil.rmtree(self.place, ignore_errors=True)
-        self.part.rename(self.place)
-        sync(self.place.parent)
 
     def finish(self) -> None:
         """Say which agents were the best."""

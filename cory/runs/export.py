@@ -1,12 +1,11 @@
 """Export of agents to folders that other programs load, and starting runs from such folders."""
 
-import math
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -23,10 +22,23 @@ from cory.models.paths import resolve
 from cory.models.policy import Policy
 from cory.models.weight_files import load_notes, load_tensors
 from cory.runs.files import WriteError, sync, sync_tree
-from cory.runs.run_dir import AGENTS
-from cory.runs.settings import SETTINGS, read_settings
+from cory.runs.run_dir import AGENTS, require_agents
+from cory.runs.settings import SETTINGS
 
 VALUE_HEAD = "value_head.safetensors"
+HEAD = f"`{VALUE_HEAD}`: weight (1, H), bias (1,) on the last hidden state.\n\n"
+CARD = """\
+---
+tags: [cory, reinforcement-learning]
+{base}{library}---
+
+# {agent} of {run}
+
+Trained by cory (commit {commit}) from `{path}` in {precision}{quantised}: {names}, {done} \
+iterations of {prompts} prompts.
+
+{head}    {load}
+"""
 LIKELIHOOD_COEF = "likelihood_coef"  # in the notes of a verifier's value head, unless it is 0
 
 
@@ -74,16 +86,13 @@ def export_agents(
 def _by_the_first(action: Callable[[], None], part: Path) -> None:
     """Let the first process act while the others wait, however long a large model takes."""
 
-    def act() -> str | None:
+    def act() -> None:
         try:
             action()
         except (OSError, SafetensorError) as error:
-            return str(error)
-        return None
+            raise WriteError(f"{part} cannot be written ({error})") from error
 
-    fault = distributed.first_works(act)
-    if fault is not None:
-        raise WriteError(f"{part} cannot be written ({fault})")
+    distributed.first_works(act)
 
 
 def export(
@@ -145,27 +154,25 @@ def model_card(
     done: iterations so far, where the run is not over
     """
     algorithm = config.algorithm
-    done = algorithm.iterations if done is None else done
-    front = ["tags: [cory, reinforcement-learning]"]
-    if is_hub_name(own.path):  # the hub takes no other
-        front.append(f"base_model: {own.path}")
-    if model.base is None:
-        load = 'AutoModelForCausalLM.from_pretrained("<this folder>")'
-    else:
+    load = 'AutoModelForCausalLM.from_pretrained("<this folder>")'
+    if model.base is not None:
         load = f'PeftModel.from_pretrained({_base(own)}, "<this folder>")'
-        front.append("library_name: peft")
-    quantised = "" if own.quantisation == "none" else ", linear layers in NF4 (4 bits)"
-    lines = [
-        *("---", *front, "---", ""),
-        f"# {model.name} of {config.experiment}, scale {config.scale}, seed {config.seed}",
-        "",
-        f"Trained by cory (commit {commit or 'unknown'}) from `{own.path}` in {own.precision}"
-        f"{quantised}: algorithm={algorithm.name}, task={config.task.name}, "
-        f"reward={config.reward.name}, {done} iterations of {algorithm.prompts_drawn()} prompts.",
-    ]
-    if model.value_head is not None:
-        lines += ["", f"`{VALUE_HEAD}`: weight (1, H), bias (1,) on the last hidden state."]
-    return "\n".join([*lines, "", f"    {load}", ""])
+    return CARD.format(
+        # the hub takes no other base than its own
+        base=f"base_model: {own.path}\n" if is_hub_name(own.path) else "",
+        library="" if model.base is None else "library_name: peft\n",
+        agent=model.name,
+        run=f"{config.experiment}, scale {config.scale}, seed {config.seed}",
+        commit=commit or "unknown",
+        path=own.path,
+        precision=own.precision,
+        quantised="" if own.quantisation == "none" else ", linear layers in NF4 (4 bits)",
+        names=f"algorithm={algorithm.name}, task={config.task.name}, reward={config.reward.name}",
+        done=algorithm.iterations if done is None else done,
+        prompts=algorithm.prompts_drawn(),
+        head="" if model.value_head is None else HEAD,
+        load=load,
+    )
 
 
 def _base(own: ModelConfig) -> str:
@@ -193,7 +200,7 @@ def start_from(
 
 
 def agent_folders(
-    run_dir: Path, names: Sequence[str], config: ModelConfig, group: str, setting: str
+    run_dir: Path, agents: Sequence[str], config: ModelConfig, group: str, setting: str
 ) -> dict[str, Path]:
     """The folders of a finished run that agents start from: agent_0 from its agent_0, and so on.
 
@@ -203,36 +210,26 @@ def agent_folders(
     setting: the setting that named the run, for refusals
     """
     key = f"{setting}={run_dir}"
-    settings = read_settings(run_dir, key)
-    require(
-        (run_dir / AGENTS).is_dir(), f"{key}: the run has no agents; they appear when it finishes"
-    )
+    settings = require_agents(run_dir, key)
     require(settings.get(group) is not None, f"{key} was trained without {group}={config.name}")
-
-    def made_with(name: str) -> Any:
+    names = ["path", "sharing"]
+    if config.sharing != "copies":
+        names += ["adapter.rank", "adapter.alpha", "adapter.targets"]
+    for name in names:
+        ours = attrgetter(name)(config)
         try:
-            return OmegaConf.select(settings, f"{group}.{name}", throw_on_missing=True)
-        except OmegaConfBaseException as error:
-            raise ConfigError(f"{key}: {group}.{name} in its {SETTINGS} cannot be read") from error
-
-    for name in ("path", "sharing"):
-        ours, theirs = getattr(config, name), made_with(name)
+            theirs = OmegaConf.select(settings, f"{group}.{name}")
+        except OmegaConfBaseException:
+            theirs = None
         require(
             theirs == ours,
             f"{key} was trained with {group}.{name}={theirs}, not {ours}",
         )
-    if config.sharing != "copies":
-        for name in ("rank", "alpha", "targets"):
-            ours, theirs = getattr(config.adapter, name), made_with(f"adapter.{name}")
-            require(
-                theirs == ours,
-                f"{key} was trained with {group}.adapter.{name}={theirs}, not {ours}",
-            )
     there = sorted(path for path in (run_dir / AGENTS).iterdir() if path.is_dir())
-    found = {name: there[0] if len(there) == 1 else run_dir / AGENTS / name for name in names}
+    found = {name: there[0] if len(there) == 1 else run_dir / AGENTS / name for name in agents}
     require(
         all(folder.is_dir() for folder in found.values()),
-        f"{key} has {len(there)} agents, this run {len(names)}; one agent serves all, several "
+        f"{key} has {len(there)} agents, this run {len(agents)}; one agent serves all, several "
         f"serve as many",
     )
     return found
@@ -257,11 +254,11 @@ def load_agent(model: ActorCriticModel, folder: Path, config: ModelConfig, setti
         model.base.load(model.name, folder)
     if model.value_head is None:
         return
-    if not (folder / VALUE_HEAD).exists() and trained_without_values(run_dir):
-        note = f"{setting}={run_dir} has no value heads: {model.name} begins with a new one"
-        print(f"note: {note}", file=sys.stderr)
-        return
-    load_head(model.value_head, folder / VALUE_HEAD, f"{setting}={run_dir}")
+    if (folder / VALUE_HEAD).exists():
+        load_head(model.value_head, folder / VALUE_HEAD, f"{setting}={run_dir}")
+    else:
+        said = f"{setting}={run_dir} has no value heads: {model.name} begins with a new one"
+        print(f"note: {said}", file=sys.stderr)
 
 
 def load_head(head: nn.Module, path: Path, key: str) -> None:
@@ -282,26 +279,6 @@ def load_head(head: nn.Module, path: Path, key: str) -> None:
     head.load_state_dict(found)
 
 
-def load_likelihood_coef(path: Path, key: str) -> float:
-    """The coefficient that a verifier was trained with; ConfigError for one that cannot be.
-
-    path: of its value head
-    key: the setting and value that named it
-    """
-    word = load_notes(path).get(LIKELIHOOD_COEF, "0")
-    try:
-        coef = float(word)
-    except ValueError:
-        coef = math.nan
-    require(
-        math.isfinite(coef) and coef >= 0,
-        f"{key}: its value head names a {LIKELIHOOD_COEF} of {word}, which is no number from 0 on",
-    )
-    return coef
-
-
-def trained_without_values(run_dir: Path) -> bool:
-    """Whether a finished run's agents had no value head, by its settings."""
-    algorithm = read_settings(run_dir).algorithm
-    # a verifier estimates no advantages, and has a head
-    return bool(algorithm.get("advantages") != "gae" and algorithm.name != "verifier")
+def load_likelihood_coef(path: Path) -> float:
+    """The coefficient that a verifier was trained with; path: of its value head."""
+    return float(load_notes(path).get(LIKELIHOOD_COEF, "0"))

@@ -7,13 +7,15 @@ import os
 import socket
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+from cory.config import ConfigError
 
 Line = dict[str, Any]
 PIECE = 2**22  # bytes that are read at once
 
 
-class WriteError(RuntimeError):
+class WriteError(ConfigError):
     """A file of the run could not be written, as on a full disk; one line."""
 
 
@@ -58,61 +60,37 @@ def write_whole(path: Path, content: str | bytes) -> None:
     sync(path.parent)
 
 
-class JsonlStore:
-    """A .jsonl file that one thread at a time appends whole lines to.
+def whole_lines(path: Path) -> bytes:
+    """The whole lines of a .jsonl file, if any, of which a kill may have torn the last."""
+    try:
+        content = path.read_bytes() if path.exists() else b""
+    except OSError as error:
+        raise unwritten(path, error) from error
+    return content[: content.rfind(b"\n") + 1]
 
-    A kill may leave the last line torn: `read` leaves it out and `open` cuts it off.
-    """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: IO[bytes] | None = None
-        self._error: OSError | None = None  # the first failure to write
+def keep_lines(path: Path, kept: bytes) -> None:
+    """Let a file hold what is kept of `whole_lines`, in one step, so that lines can follow."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.stat().st_size != len(kept):
+            write_whole(path, kept)
+    except OSError as error:
+        raise unwritten(path, error) from error
 
-    def read(self) -> bytes:
-        """The whole lines; nothing where there is no file."""
-        try:
-            content = self.path.read_bytes() if self.path.exists() else b""
-        except OSError as error:
-            raise unwritten(self.path, error) from error
-        return content[: content.rfind(b"\n") + 1]
 
-    def open(self, kept: bytes) -> None:
-        """Let the file hold what is kept of `read`, in one step, and append after it."""
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            if not self.path.exists() or self.path.stat().st_size != len(kept):
-                write_whole(self.path, kept)
-            self._file = self.path.open("ab")
-        except OSError as error:
-            raise unwritten(self.path, error) from error
-
-    @property
-    def size(self) -> int:
-        """Bytes of all lines so far."""
-        return self.path.stat().st_size if self.path.exists() else 0
-
-    def append(self, lines: Iterable[Line]) -> None:
-        """Write lines at the end; they are on the disk itself when this returns.
-
-        After a failure nothing more is written, as a torn line may be there.
-        """
-        assert self._file is not None, "open comes first"
-        if self._error is not None:
-            raise unwritten(self.path, self._error)
-        try:
-            self._file.write("".join(map(encoded, lines)).encode())
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            self._error = error
-            raise unwritten(self.path, error) from error
-
-    def close(self) -> None:
-        """Append no more."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # a full disk was reported when it was written to
-                self._file.close()
+def append_lines(path: Path, lines: Iterable[Line]) -> None:
+    """Write lines at the end of a file; they are on the disk itself when this returns."""
+    size = path.stat().st_size if path.exists() else 0
+    try:
+        with path.open("ab") as file:
+            file.write("".join(map(encoded, lines)).encode())
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.truncate(path, size)  # others may write later, and not after a torn line
+        raise unwritten(path, error) from error
 
 
 def encoded(line: Line) -> str:

@@ -1,8 +1,7 @@
 """Copies of a run's records for W&B, TensorBoard and trackio; nothing is ever read back from there.
 
-Each of the three libraries is imported only by the runs that use it. The first process has a mirror
-for each that is asked for; `log` gets the metrics of an iteration, `log_samples` training episodes,
-and `close` is called whether or not the run is finished.
+Each of the three libraries is imported only by the runs that use it. `log` gets the metrics of an
+iteration, `log_samples` training episodes; `close` is called whether or not the run is finished.
 """
 
 import io
@@ -11,7 +10,6 @@ import re
 import secrets
 import shlex
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -38,7 +36,6 @@ class WandbMirror:
         import wandb  # noqa: PLC0415  half a second, and most runs do without
 
         settings = config.wandb
-        tags = [*settings.tags, config.scale, *([commit[:7]] if commit else [])]
         begin = dict(
             project=settings.project,
             dir=run_dir,
@@ -48,7 +45,7 @@ class WandbMirror:
             group=settings.group or group_of(config, run_dir),
             name=settings.name or name_of(config, run_dir),
             notes=settings.notes,
-            tags=tags,
+            tags=[*settings.tags, config.scale, *([commit[:7]] if commit else [])],
             config=resolved(read_settings(run_dir)),
             settings=wandb.Settings(
                 init_timeout=settings.init_timeout,
@@ -68,47 +65,31 @@ class WandbMirror:
                 self.run = wandb.init(mode="online", **begin)
             except wandb.errors.Error as error:
                 why = str(error).splitlines()[0]
-                print(
-                    f"note: W&B records offline, to be uploaded with `wandb sync`, because {why}",
-                    file=sys.stderr,
-                )
+                said = f"W&B records offline, to be uploaded with `wandb sync`, because {why}"
+                print(f"note: {said}", file=sys.stderr)
                 wandb.teardown()  # a start that failed half-way keeps the id in use
         if self.run is None:
             self.run = wandb.init(mode="offline", **begin)
+        # one table that grows, of which only the new rows are sent
         self.table = wandb.Table(columns=list(COLUMNS), log_mode="INCREMENTAL")
         self.run.define_metric("iteration")
         # W&B's own step counts calls, and goes on counting when a run is resumed
         self.run.define_metric("*", step_metric="iteration")
 
     def log(self, iteration: int, metrics: Metrics) -> None:
-        self._call(lambda run: run.log({"iteration": iteration, **metrics}))
+        self.run.log({"iteration": iteration, **metrics})
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
-        """One table that grows: a row per turn, of which only the new ones are sent."""
-
-        def grow(run: Any) -> None:
-            for row in sample_rows(iteration, episodes):
-                self.table.add_data(*row)
-            run.log({"iteration": iteration, SAMPLES: self.table})
-
-        self._call(grow)
+        for row in sample_rows(iteration, episodes):
+            self.table.add_data(*row)
+        self.run.log({"iteration": iteration, SAMPLES: self.table})
 
     def close(self) -> None:
         """Upload the rest, for no longer than `wandb.finish_timeout`."""
         import wandb  # noqa: PLC0415  it is loaded by now
 
-        self._call(lambda run: run.finish())
-        self._call(lambda run: wandb.teardown())  # its process may still be writing the last lines
-
-    def _call(self, action: Callable[[Any], None]) -> None:
-        """Call `action` on the W&B run; after a failure the run goes on without a mirror."""
-        if self.run is None:
-            return
-        try:
-            action(self.run)
-        except Exception as error:  # W&B's errors share no class
-            print(f"note: W&B broke down and gets no more: {error!r}", file=sys.stderr)
-            self.run = None
+        self.run.finish()
+        wandb.teardown()  # its process may still be writing the last lines
 
 
 class TensorBoardMirror:
@@ -130,25 +111,10 @@ class TensorBoardMirror:
         self.writer.flush()  # a killed run keeps what it has logged
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
-        text = "\n\n---\n\n".join(map(as_markdown, episodes))
-        self.writer.add_text(SAMPLES, text, iteration)
-        self.writer.flush()
+        """None: TensorBoard has no tables; samples.jsonl has them."""
 
     def close(self) -> None:
         self.writer.close()
-
-
-def as_markdown(episode: Episode) -> str:
-    """An episode for TensorBoard, which renders Markdown: texts are indented, so that they stay."""
-
-    def code(text: str) -> str:
-        return "\n".join(f"    {line}" for line in text.splitlines())
-
-    blocks = [f"{episode.prompt.id}\n\n{code(episode.prompt.text)}"]
-    for turn in episode.turns:
-        score = "" if turn.score is None else f", score {turn.score:.3f}"
-        blocks.append(f"{turn.role} ({turn.agent}{score})\n\n{code(turn.response or '')}")
-    return "\n\n".join(blocks)
 
 
 class TrackioMirror:
@@ -156,7 +122,7 @@ class TrackioMirror:
 
     All runs of a project lie in one database, in the folder TRACKIO_DIR of the environment or,
     without it, in trackio's own in the cache of Hugging Face. What trackio prints of its start and
-    end is left out. Its logging raises nothing: where it fails, trackio warns and the run goes on.
+    end is left out.
     """
 
     def __init__(self, config: Config, run_dir: Path) -> None:
@@ -181,7 +147,6 @@ class TrackioMirror:
         self.run.log(dict(metrics), step=iteration)
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
-        """A table of this iteration's episodes: a row per turn."""
         rows = [list(row) for row in sample_rows(iteration, episodes)]
         self.run.log({SAMPLES: self.table(columns=list(COLUMNS), data=rows)}, step=iteration)
 
@@ -196,7 +161,7 @@ Mirror = WandbMirror | TensorBoardMirror | TrackioMirror
 def mirrors_of(config: Config, run_dir: Path, commit: str | None, logged: int) -> list[Mirror]:
     """The mirrors that the settings ask for, begun.
 
-    logged: iterations that the records have; of a resumed run those before its checkpoint
+    logged: iterations that the records have; of a resumed run those that are kept
     """
     mirrors: list[Mirror] = []
     if config.wandb.mode != "disabled":
@@ -239,15 +204,13 @@ def sample_rows(iteration: int, episodes: list[Episode]) -> list[tuple[Any, ...]
 
 def print_hints(run_dir: Path) -> None:
     """The last lines of a run that W&B has offline, or trackio has: where to look at it."""
-    parts = [
-        str(folder)
-        for folder in sorted((run_dir / WANDB).glob("offline-run-*"))
-        if not any(folder.glob("*.synced"))
-    ]
+    offline = sorted((run_dir / WANDB).glob("offline-run-*"))
+    parts = [str(folder) for folder in offline if not any(folder.glob("*.synced"))]
     if parts:
         command = shlex.join(["wandb", "sync", *parts])
         print(f"W&B: recorded offline in {run_dir / WANDB}; to upload: {command}")
     project = read_settings(run_dir).trackio
     if project is not None:
-        command = shlex.join(["trackio", "show", "--project", project])
-        print(f"trackio: to look at the run: {command}")
+        print(
+            f"trackio: to look at the run: {shlex.join(['trackio', 'show', '--project', project])}"
+        )

@@ -4,13 +4,13 @@
 """
 
 import json
-import math
 import os
 import platform
 import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,7 +21,7 @@ import torch
 from cory import distributed
 from cory.config import Config, require
 from cory.episode import Episode, Metrics, reward_columns
-from cory.runs.files import JsonlStore, Line, line_of, unwritten, write_whole
+from cory.runs.files import Line, append_lines, keep_lines, unwritten, whole_lines, write_whole
 from cory.runs.mirrors import Mirror, mirrors_of
 from cory.runs.run_dir import METRICS, RECORD, SAMPLES, SCORES, TIMES
 
@@ -30,6 +30,7 @@ PACKAGES = (  # that results depend on
     "cory", "torch", "transformers", "deepspeed", "peft", "bitsandbytes", "hydra-core", "omegaconf",
     "datasets", "wandb", "numpy",
 )  # fmt: skip
+TURN = ("agent", "role", "round", "context", "response", "score", "credit")  # in samples.jsonl
 FILES = (METRICS, TIMES, SAMPLES, SCORES)
 WHAT_RUNS = (":/cory", ":/conf", ":/pyproject.toml")  # docs and results do not count
 
@@ -51,58 +52,38 @@ class Recorder:
         # of the start: the checkout may change while the run lasts
         self.commit = git("rev-parse", "HEAD")
         self.clean = git("status", "--porcelain", "--", *WHAT_RUNS) == ""
-        self.stores: dict[str, JsonlStore] = {}
         self.mirrors: list[Mirror] = []
         self.last: Metrics = {}
 
-    def start(self, done: int, state: dict[str, Any] | None) -> int:
-        """Open the records, cut back to their first `done` iterations; later lines come again.
+    def start(self, done: int, state: dict[str, Any] | None) -> None:
+        """Begin the records, or cut them back to what they were when a checkpoint was written.
 
-        The last of these may be in the checkpoint but not in the log, where its line comes last:
-        then its evaluation is dropped, too.
-
-        done: iterations before the checkpoint
-        state: of `state_dict`, as it was then; None at the beginning
-        returns: how many of these iterations are logged: all, or all but the last; of the first
-            process, whose number counts for all
+        done: iterations before the checkpoint; state: of `state_dict`; None at the beginning
+        ConfigError where less is there than the checkpoint relies on.
         """
         if not self.writes:
-            return 0
-        sizes = {}
+            return
+        sizes = dict.fromkeys(FILES, 0)
         if state is not None:
             self.began, self.earlier_s, self.last = state["began"], state["wall_s"], state["last"]
             self.clean = self.clean and state["clean"] and state["commit"] == self.commit
             sizes = state["sizes"]
             print(f"{self.run_dir}: resumed after iteration {done}", flush=True)
-        kept, later = {}, {}
-        for name in FILES:
-            kept[name], rows = self._parts(name, sizes.get(name, 0))
-            later[name] = [row for row in rows if state and _iteration(row) < done]
-        for name, content in kept.items():
-            self.stores[name].open(b"".join([content, *(later[name] if later[METRICS] else ())]))
-        for row in later[METRICS]:
-            self.last |= {key: value for key, value in line_of(row).items() if key != "iteration"}
-        logged = kept[METRICS].count(b"\n") + len(later[METRICS])
-        require(
-            done - 1 <= logged <= done,
-            f"{self.run_dir / METRICS} has {logged} of the {done} iterations before the newest "
-            f"checkpoint; its numbers are lost, so delete {self.run_dir} to start again",
-        )
+        kept = {}
+        for name, size in sizes.items():
+            path = self.run_dir / name
+            content = kept[path] = whole_lines(path)[:size]
+            require(
+                len(content) == size,
+                f"{path} is not what the run has written: of the {size} bytes before the newest "
+                f"checkpoint only {len(content)} are there; put them back, or delete the folder "
+                f"to start again",
+            )
+        for path, content in kept.items():
+            keep_lines(path, content)
         (self.run_dir / RECORD).unlink(missing_ok=True)  # of a finished run that goes on
+        logged = kept[self.run_dir / METRICS].count(b"\n")
         self.mirrors = mirrors_of(self.config, self.run_dir, self.commit, logged)
-        return logged
-
-    def _parts(self, name: str, size: int) -> tuple[bytes, list[bytes]]:
-        """The first `size` bytes of a file, on which a checkpoint relies, and later lines."""
-        store = self.stores[name] = JsonlStore(self.run_dir / name)
-        content = store.read()
-        require(
-            len(content) >= size,
-            f"{store.path} is not what the run has written: of the {size} bytes before the newest "
-            f"checkpoint only {len(content)} are there; put them back, or delete {self.run_dir} to "
-            f"start again",
-        )
-        return content[:size], content[size:].splitlines(keepends=True)
 
     def log(self, iteration: int, metrics: Metrics) -> None:
         """A line of metrics.jsonl and one of times.jsonl, and both to the mirrors.
@@ -112,8 +93,7 @@ class Recorder:
         times = {key: value for key, value in metrics.items() if key.startswith("time/")}
         numbers = {key: value for key, value in metrics.items() if key not in times}
         self.last |= numbers
-        for mirror in self.mirrors:
-            mirror.log(iteration, metrics)
+        self._mirror(lambda mirror: mirror.log(iteration, metrics))
         if times:
             self._append(TIMES, [{"iteration": iteration, **times}])
         # it marks the iteration as done
@@ -122,8 +102,7 @@ class Recorder:
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
         """Episodes as text, one line each, with scores and credits."""
         self._append(SAMPLES, [sample_line(iteration, episode) for episode in episodes])
-        for mirror in self.mirrors:
-            mirror.log_samples(iteration, episodes)
+        self._mirror(lambda mirror: mirror.log_samples(iteration, episodes))
 
     def log_lines(self, lines: list[Line]) -> None:
         """Other lines of samples.jsonl, such as an evaluation's responses."""
@@ -133,17 +112,26 @@ class Recorder:
         """A line of prompt_scores.jsonl: what each prompt contributes to an evaluation."""
         self._append(SCORES, [line])
 
+    def _mirror(self, action: Callable[[Mirror], None]) -> None:
+        """Let each mirror do this; one that fails gets no more, and the run goes on."""
+        for mirror in list(self.mirrors):
+            try:
+                action(mirror)
+            except Exception as error:  # their errors share no class
+                distributed.note(f"{type(mirror).__name__} broke and gets no more: {error!r}")
+                self.mirrors.remove(mirror)
+
     def _append(self, name: str, lines: list[Line]) -> None:
         if self.writes:
-            self.stores[name].append(lines)
+            append_lines(self.run_dir / name, lines)
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps: lengths of files, last values, start, seconds, commit."""
         return {
-            "sizes": {name: store.size for name, store in self.stores.items()},
+            "sizes": {n: (self.run_dir / n).stat().st_size for n in FILES} if self.writes else {},
             "began": self.began,
             "wall_s": self._wall_s(),
-            "last": self.last,
+            "last": dict(self.last),
             "commit": self.commit,
             "clean": self.clean,
         }
@@ -179,39 +167,21 @@ class Recorder:
             raise unwritten(self.run_dir / RECORD, error) from error
 
     def close(self) -> None:
-        """Close the files and the mirrors, whether or not the run finished."""
-        for store in self.stores.values():
-            store.close()
-        for mirror in self.mirrors:
-            mirror.close()
+        """Close the mirrors, whether or not the run finished."""
+        self._mirror(lambda mirror: mirror.close())
 
     def _wall_s(self) -> float:
         """Seconds of work over all starts, without the time in between."""
         return self.earlier_s + time.time() - self.opened
 
 
-def _iteration(row: bytes) -> float:
-    """The iteration that a line is of; a damaged one is of none that is kept."""
-    try:
-        return float(line_of(row)["iteration"])
-    except (ValueError, LookupError, TypeError):
-        return math.inf
-
-
 def sample_line(iteration: int, episode: Episode) -> Line:
     """A training episode as a line of samples.jsonl."""
     turns = [
-        {
-            "agent": t.agent,
-            "role": t.role,
-            "round": t.round,
-            "context": t.context,
-            "response": None if t.absent else t.response,
-            "score": t.score,
-            "credit": t.credit,
-        }
-        | reward_columns(t)
-        for t in episode.turns
+        {name: getattr(turn, name) for name in TURN}
+        | {"response": None if turn.absent else turn.response}
+        | reward_columns(turn)
+        for turn in episode.turns
     ]
     return {
         "iteration": iteration,

@@ -5,7 +5,7 @@ import math
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +84,7 @@ def require_own(run_dir: Path) -> None:
     """
     said = f"run_dir={run_dir}"
     try:
-        names = sorted(path.name for path in run_dir.iterdir())
-    except FileNotFoundError:
-        return
+        names = sorted(path.name for path in run_dir.iterdir()) if run_dir.exists() else []
     except OSError as error:
         raise ConfigError(f"{said} cannot be written: {error.strerror}") from error
     if SETTINGS in names:
@@ -98,20 +96,19 @@ def require_own(run_dir: Path) -> None:
     foreign = [n for n in names if n not in left and not n.startswith(f".{SETTINGS}.")]
     require(
         not foreign,
-        f"{said} holds {', '.join(foreign[:3])}{', ...' if foreign[3:] else ''} but no {SETTINGS}: "
-        f"it is no run; name a new or an empty folder",
+        f"{said} holds {', '.join(foreign[:3])} but no {SETTINGS}: it is no run; name a new or an "
+        f"empty folder",
     )
 
 
-def remove_unbegun(run_dir: Path) -> None:
-    """Remove what a run leaves that was refused by its workers before it began; else nothing."""
-    if (run_dir / METRICS).exists():
-        return
-    # the settings last: by them it is a run's folder, should a kill come in between
-    for name in (OVERRIDES, LOCK, WORKER_LOCK, OUTPUT, SETTINGS):
-        (run_dir / name).unlink(missing_ok=True)
-    with suppress(OSError):  # moved or deleted, or there is more in it
-        run_dir.rmdir()
+def require_agents(run_dir: Path, said: str) -> DictConfig:
+    """The settings of a run, or of an iteration of one, that has left agents; else ConfigError.
+
+    said: how the refusal names it, such as `init_from=<run_dir>`
+    """
+    settings, agents = read_settings(run_dir, said), run_dir / AGENTS
+    require(agents.is_dir(), f"{said}: the run has no agents; they appear when it finishes")
+    return settings
 
 
 def prepare(run_dir: Path, cfg: DictConfig, config: Config, words: list[str]) -> bool:
@@ -124,17 +121,12 @@ def prepare(run_dir: Path, cfg: DictConfig, config: Config, words: list[str]) ->
     """
     require_own(run_dir)
     if (run_dir / METRICS).exists():  # else a start was refused before anything was done
-        earlier, iterations = same_run(run_dir, cfg), config.algorithm.iterations
-        if has_iterations(read_record(run_dir), iterations):
+        earlier = same_run(run_dir, cfg)
+        if has_iterations(read_record(run_dir), config.algorithm.iterations):
             print(f"{run_dir} is complete; delete it to run it again")
             return False
         require_extensible(run_dir, config, earlier)
-        if iterations != earlier:
-            print(f"{run_dir}: the run of {earlier} iterations goes on to {iterations}")
-        elif has_checkpoint(run_dir):
-            print(f"goes on with the unfinished run in {run_dir} (delete it to start afresh)")
-        else:
-            print(f"begins the run in {run_dir} anew: it ended before its first checkpoint")
+        print(f"goes on with the run in {run_dir} (delete it to start afresh)")
     write_settings(run_dir, cfg, words)
     return True
 
@@ -157,44 +149,32 @@ def same_run(run_dir: Path, cfg: DictConfig) -> int:
 
 def require_extensible(run_dir: Path, config: Config, earlier: int) -> None:
     """ConfigError unless a run of `earlier` iterations can have those of `config`."""
-    said, wanted = f"run_dir={run_dir}", config.algorithm.iterations
+    wanted = config.algorithm.iterations
     if wanted == earlier:
         return
-    require(
-        wanted > earlier,
-        f"{said} holds a run of {ITERATIONS_KEY}={earlier}, not {wanted}: a run can be given more "
-        f"iterations, not fewer; choose another run_dir",
-    )
-    saved = has_checkpoint(run_dir)
-    require(
-        saved or read_record(run_dir) is None,
-        f"{said} holds a finished run of {earlier} iterations that kept no training state, so it "
-        f"cannot go on to {wanted}: run it again with keep_state=true, or begin a new run from its "
-        f"agents with init_from={run_dir}",
-    )
-    obstacle = why_it_cannot_grow(config, earlier) if saved else None
-    require(obstacle is None, f"{said} cannot go on to {ITERATIONS_KEY}={wanted}: {obstacle}")
+    obstacle = why_it_cannot_grow(config, earlier) if has_checkpoint(run_dir) else None
+    if wanted < earlier:
+        obstacle = "a run can be given more iterations, not fewer; choose another run_dir"
+    elif read_record(run_dir) is not None and not has_checkpoint(run_dir):
+        obstacle = (
+            f"it is finished and kept no training state: run it again with keep_state=true, or "
+            f"begin a new run from its agents with init_from={run_dir}"
+        )
+    said = f"run_dir={run_dir} holds a run of {ITERATIONS_KEY}={earlier}, and cannot go on to"
+    require(obstacle is None, f"{said} {wanted}: {obstacle}")
 
 
 def why_it_cannot_grow(config: Config, earlier: int) -> str | None:
     """Why a run of so many iterations cannot be the first part of a longer one; None: it can."""
-    algorithm = config.algorithm
+    algorithm, precision = config.algorithm, config.model.precision
     if algorithm.follows_run_length():
-        return (
-            f"algorithm.schedule={algorithm.schedule} with algorithm.warmup={algorithm.warmup:g} "
-            f"ran over its {earlier} iterations; begin a new run"
-        )
+        keys = f"algorithm.schedule={algorithm.schedule}, algorithm.warmup={algorithm.warmup:g}"
+        return f"{keys} ran over these iterations; begin a new run"
     if getattr(algorithm, "iterations_per_epoch", 1) is None:
-        return (
-            f"with algorithm.iterations_per_epoch=null its {earlier} iterations learn from one set "
-            f"of games, which was played for that many"
-        )
-    rounded = isinstance(algorithm, MaftConfig) and algorithm.start == "previous"
-    if rounded and earlier == 1 and config.model.precision != "fp32":
-        return (
-            f"a run of one iteration keeps agents in model.precision={config.model.precision} "
-            f"alone, and a longer one in float32; begin a new run"
-        )
+        return "with algorithm.iterations_per_epoch=null they learn from one set of games"
+    rounds = isinstance(algorithm, MaftConfig) and algorithm.start == "previous"
+    if rounds and earlier == 1 and precision != "fp32":
+        return f"of a single one agents are kept in model.precision={precision}, not in float32"
     return None
 
 
@@ -227,16 +207,10 @@ def objective_of(run_dir: Path, metric: str | None) -> float | None:
     if metric is None:
         return None
     final = (read_record(run_dir) or {}).get("final", {})
-    require(
-        metric in final,
-        f"objective={metric} is no metric of the run in {run_dir}{nearest(metric, sorted(final))}",
-    )
-    value = float(final[metric])
-    require(
-        math.isfinite(value),
-        f"objective={metric} of the run in {run_dir} is {value}, not a number",
-    )
-    return value
+    said = f"objective={metric} of the run in {run_dir}"
+    require(metric in final, f"{said}: no such metric{nearest(metric, sorted(final))}")
+    require(math.isfinite(final[metric]), f"{said} is {final[metric]}, not a number")
+    return float(final[metric])
 
 
 def has_iterations(record: dict[str, Any] | None, total: int) -> bool:
@@ -251,12 +225,7 @@ def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None
         write_whole(run_dir / SETTINGS, OmegaConf.to_yaml(OmegaConf.create(resolved(cfg))))
         write_whole(run_dir / OVERRIDES, "".join(f"{line}\n" for line in overrides))
     except OSError as error:
-        raise ConfigError(str(unwritten(run_dir / SETTINGS, error))) from error
-
-
-def named_by_time(run_dir: Path) -> bool:
-    """Whether the directory's name starts with the time, as the default names do."""
-    return any(TIME.match(part) for part in run_dir.parts[-2:])
+        raise unwritten(run_dir / SETTINGS, error) from error
 
 
 def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 from omegaconf.resolvers.oc import env
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import ConfigError, require
+from cory.config import ConfigError, flat, require
 
 SETTINGS = "config.yaml"
 ENVIRONMENT = "oc.env"  # OmegaConf's resolver of environment variables
@@ -79,22 +80,13 @@ def _with_texts(value: Any, raw: Any) -> Any:
 
 def comparable_settings(cfg: Container) -> dict[str, Any]:
     """Settings by dotted keys, without those in FREE."""
-    flat: dict[str, Any] = {}
-
-    def walk(node: Any, prefix: str) -> None:
-        for key, value in node.items():
-            if isinstance(value, dict):
-                walk(value, f"{prefix}{key}.")
-            else:
-                flat[f"{prefix}{key}"] = value
-
-    walk({key: value for key, value in resolved(cfg).items() if key not in FREE}, "")
-    return flat
+    values = {key: value for key, value in resolved(cfg).items() if key not in FREE}
+    return {key: value for key, value in flat(values).items() if not isinstance(value, Mapping)}
 
 
 def settings_digest(cfg: DictConfig) -> str:
     """A hash of the settings that must be the same when a run goes on; its length may grow."""
     settings = comparable_settings(cfg)
     settings.pop(ITERATIONS_KEY, None)
-    flat = json.dumps(settings, sort_keys=True, default=str)
-    return hashlib.sha256(flat.encode()).hexdigest()
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -19,9 +19,20 @@ STOP_FILE = "CORY_STOP"
 PARENT = "CORY_PARENT"  # environment variable: id of the process whose end is that of its children
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
+# called within an iteration where state_dict() holds all that is left of it: saves and may stop
+StopPoint = Callable[[], None]
+
 _received: list[int] = []
 _nothing_to_save: list[Callable[[], bool]] = []  # whether a signal ends what this process does
 _saves: list[bool] = []  # not empty: a run in this process looks at requests, and saves
+
+
+class Stopped(Exception):
+    """The run was asked to stop, has saved, and can go on later; says where it stands."""
+
+
+def never_stop() -> None:
+    """A `StopPoint` that does nothing."""
 
 
 @contextmanager
@@ -80,6 +91,22 @@ def ask_to_stop(number: int) -> None:
 def stopping() -> bool:
     """Whether this process, or the command that it belongs to, is asked to stop."""
     return bool(_received) or (STOP_FILE in os.environ and Path(os.environ[STOP_FILE]).exists())
+
+
+def stopping_anywhere() -> bool:
+    """Whether any process of the run is, also on other nodes; every process calls this."""
+    from cory import distributed  # noqa: PLC0415  torch, which the command imports late
+
+    return distributed.any_of(stopping())
+
+
+def leave_if_asked(saved: str) -> None:
+    """Raise Stopped in every process where any of them is asked to stop; all call this.
+
+    saved: what is on disk, for the message
+    """
+    if stopping_anywhere():
+        raise Stopped(f"saved {saved}")
 
 
 def stop_code() -> int | None:

@@ -10,8 +10,6 @@ from cory.config import Config, HardwareConfig, builder, plan_of, products_of, r
 from cory.models.bundle import ModelBundle
 from cory.models.precision import set_float32_products
 from cory.rewards import Reward, RunFacts, RunReward
-from cory.runs.recorder import git
-from cory.runs.stop import StopRequest
 from cory.seeding import Streams
 from cory.tasks import Task
 
@@ -43,11 +41,8 @@ def check_context(config: Config, bundle: ModelBundle) -> None:
     )
 
 
-def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
-    """Load models and data, and refuse settings that do not fit them.
-
-    stop: what asks this process to stop; None: nothing does
-    """
+def build_parts(config: Config) -> Parts:
+    """Load models and data, and refuse settings that do not fit them."""
     build_reward = builder("reward", config.reward.name)
     if hasattr(build_reward, "prepare"):  # refuses what can be refused before models are loaded
         build_reward.prepare(config.reward)
@@ -88,14 +83,4 @@ def build_parts(config: Config, stop: StopRequest | None = None) -> Parts:
             f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
             f"exceed the context of {one.group}={one.config.name} ({one.context_length} tokens)",
         )
-    return Parts(
-        config,
-        plan_of(config),
-        bundle,
-        partner,
-        task,
-        reward,
-        streams,
-        stop or StopRequest(),
-        git("rev-parse", "HEAD"),
-    )
+    return Parts(config, plan_of(config), bundle, partner, task, reward, streams)

@@ -67,10 +67,7 @@ def _start(run_dir: Path, hardware: HardwareConfig, apart: bool) -> int:
 
         if stopping():  # a library has caught the interrupt while it was imported
             raise KeyboardInterrupt
-        code, reason = attempt(run_dir)
-    if reason is not None:
-        print(reason, file=sys.stderr)
-    return code
+        return attempt(run_dir)
 
 
 def _run_apart(run_dir: Path) -> int:

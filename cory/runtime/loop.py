@@ -1,6 +1,7 @@
 """The loop over iterations, shared by all algorithms."""
 
 import copy
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,15 +17,26 @@ from cory.algorithms import Algorithm
 from cory.config import Config, nearest, require
 from cory.episode import Metrics
 from cory.evaluation.responses import BEFORE, BEFORE_ANY, BeforeEach, EvalRequest
+from cory.functional.statistics import mean
 from cory.rewards import RunReward
 from cory.runs.checkpoint import BestAgents, Checkpoints
 from cory.runs.recorder import Recorder
-from cory.runs.stop import Stopped, StopRequest
-from cory.runtime.progress import progress
+from cory.runs.signals import Stopped, leave_if_asked, stopping_anywhere
 from cory.trainers.divergence import TrainingDiverged
 
 EVALUATION = "eval/"  # begins the metrics that only evaluations have
 SAVE_AFTER_S = 600.0  # an iteration that lasts longer than this is saved at its next stop point
+# kind of number that the bar shows -> the metrics that are of this kind, of each agent or turn
+SHOWN = {
+    "reward": r"objective/score/.+",
+    "kl": r"objective/kl/.+",
+    "combined": r"objective/combined/.+",
+    "loss": r"(supervised|offline)/loss/.+|verifier/loss",
+    "accuracy": r"verifier/accuracy",
+    "accuracy by turn": r"debate/right/turn_\d+",
+    "win rate": r"eval/win_rate/(?!itself).+",
+}
+MOST_VALUES = 3  # of a kind that are shown one by one
 
 
 @dataclass
@@ -32,27 +44,26 @@ class Loop:
     """Iterates from the newest checkpoint on: step, keep samples, save, evaluate, log.
 
     A checkpoint holds the metrics of its last iteration and is written before the evaluation, which
-    may take hours: a run killed within it begins it again, with nothing trained again.
+    may take hours: a run that goes on begins it again, with nothing trained again.
     """
 
     algorithm: Algorithm
     config: Config
     record: Recorder
     checkpoints: Checkpoints
-    stop: StopRequest
     export: Callable[[int], None]  # writes the agents as they are after so many iterations
     reward: RunReward | None = None  # one that follows the run: logged with each iteration
     best: BestAgents | None = None  # keeps the agents of the best iteration
     saved: int | None = field(default=None, init=False)  # iterations before the newest checkpoint
+    saved_at: float = field(default_factory=time.monotonic, init=False)
+    pending: Metrics = field(default_factory=dict, init=False)  # what is not logged yet
 
     def run(self) -> None:
         """All iterations that are left; Stopped where the run is to stop before its end."""
         iterations = self.config.algorithm.iterations
-        start, trained, before = self._resume()
+        start, trained = self._resume()
         if self.best is not None:
             self.best.start(start)
-        if before is None:
-            before = self._measure_untrained()
         if iterations == 0:
             self.record.log(0, self._measure(0, "the evaluation"))
         latest: Metrics = {}
@@ -65,67 +76,57 @@ class Loop:
             disable=distributed.rank() != 0 or iterations == 0,
         ) as bar:
             for iteration in range(start, iterations):
-                metrics, leaving = self._iterate(iteration, before, trained)
-                before, trained = {}, None
-                latest |= metrics
+                leaving = self._iterate(iteration, trained and iteration == start)
+                latest |= self.pending
+                self.pending = {}
                 bar.set_postfix_str(progress(latest), refresh=False)
                 bar.update()
                 if leaving:
                     raise Stopped(f"saved after iteration {iteration + 1} of {iterations}")
 
-    def _iterate(
-        self, iteration: int, before: Metrics, trained: Metrics | None
-    ) -> tuple[Metrics, bool]:
-        """One iteration, until it is logged.
+    def _iterate(self, iteration: int, trained: bool) -> bool:
+        """One iteration, until it is logged; whether the run is to stop after it.
 
-        before: metrics of the untrained agents that are not logged yet
-        trained: the iteration's metrics, where it was trained and saved before a restart, so that
-            only its evaluation and its log are still to be done; else None
-        returns: its metrics, and whether the run is to stop after it
+        trained: it was trained and saved before a restart; the evaluation and the log are left
         """
         config, iterations = self.config, self.config.algorithm.iterations
         last = iteration + 1 == iterations
-        saved = trained is not None
-        metrics = before | self._train(iteration, before) if trained is None else trained
-        leaving = not last and self.stop.asked_anywhere()
-        if not saved and (last or leaving or due(iteration, config.checkpoint_every)):
-            self._save(iteration + 1, metrics)
-            saved = True
+        if not trained:
+            self.pending |= self._train(iteration)
+        leaving = not last and stopping_anywhere()
+        if not trained and (last or leaving or due(iteration, config.checkpoint_every)):
+            self._save(iteration + 1, trained=True)
         if last or due(iteration, config.evaluate_every):
             where = f"the evaluation after iteration {iteration + 1} of {iterations}"
             try:
-                metrics |= self._measure(iteration, where)
+                self.pending |= self._measure(iteration, where)
             except Stopped:
-                if not saved:
-                    self._save(iteration + 1, metrics)
+                if self.saved != iteration + 1:
+                    self._save(iteration + 1, trained=True)
                 raise
         if not last and due(iteration, config.export_every):
             self.export(iteration + 1)
-        require_metrics(config, metrics)
-        if iteration == 0:
-            note_of_unknown(config, metrics)
+        check_names(config, iteration, self.pending)
         if self.best is not None:
-            self.best.offer(iteration, metrics)
-        self.record.log(iteration, metrics)
-        return metrics, leaving
+            self.best.offer(iteration, self.pending)
+        self.record.log(iteration, self.pending)
+        return leaving
 
-    def _train(self, iteration: int, before: Metrics) -> Metrics:
+    def _train(self, iteration: int) -> Metrics:
         """The iteration's roll-out and updates; the numbers of one that diverged are logged."""
         if self.reward is not None:
             self.reward.at(iteration)
         untouched = copy.deepcopy(self.algorithm.state_dict())
-        save = partial(self._save, iteration, before)
-        stop_point = SavingPoint(iteration, self.config, self.stop, save)
         try:
-            metrics = self.algorithm.step(iteration, stop_point)
+            metrics = self.algorithm.step(iteration, partial(self._stop_point, iteration))
         except Stopped:
-            # while data were collected: the weights are as before the iteration
-            if not stop_point.stopped and self.saved != iteration:
-                self._save(iteration, before, untouched)
+            # where no stop point has saved, data were collected: the weights are as before
+            if self.saved != iteration:
+                self._save(iteration, algorithm=untouched)
             raise
         except TrainingDiverged as error:
             own = {} if self.reward is None else self.reward.metrics()
-            self.record.log(iteration, before | error.metrics | own)
+            self.record.log(iteration, self.pending | error.metrics | own)
             error.args = (f"{error}; of its checkpoints, {self.checkpoints.newest()}",)
             raise
         if self.reward is not None:
@@ -136,138 +137,115 @@ class Loop:
             self.record.log_samples(iteration, kept)
         return metrics
 
+    def _stop_point(self, iteration: int) -> None:
+        """Save within an iteration if the last time is long ago or the run is to stop: Stopped."""
+        stop = stopping_anywhere()
+        long = time.monotonic() - self.saved_at >= SAVE_AFTER_S
+        if stop or distributed.any_of(long and self.config.checkpoint_every > 0):
+            self._save(iteration)
+        if stop:
+            iterations = self.config.algorithm.iterations
+            raise Stopped(f"saved within iteration {iteration + 1} of {iterations}")
+
     def _measure(self, iteration: int, where: str) -> Metrics:
         """Metrics of an evaluation; its responses go to samples.jsonl. Stopped if the run is to.
 
+        iteration: after which it is; BEFORE_ANY: of the agents before any training
         where: the evaluation, in the message of Stopped
         """
         config, iterations = self.config, self.config.algorithm.iterations
         if self.reward is not None:
             self.reward.at(min(iteration + 1, iterations))
-        final = iteration + 1 >= iterations
-        request = EvalRequest(config.evaluation, config.seed, iteration, final)
-        with watched(config, self.stop, where) as before_each:
+        request = EvalRequest(
+            config.evaluation, config.seed, iteration, iteration + 1 >= iterations
+        )
+        with self._watched(where) as before_each:
             metrics = self.algorithm.evaluate(request, before_each)
-        self.record.log_lines(request.lines)
+        kind = {"kind": BEFORE} if request.untrained else {}
+        self.record.log_lines([line | kind for line in request.lines])
         self.record.log_scores(request.scores.as_line(iteration))
-        if self.reward is not None:
-            metrics |= seconds_of(self.reward)
-        return metrics
+        of_reward = {} if self.reward is None else seconds_of(self.reward)
+        return request.scores.metrics() if request.untrained else metrics | of_reward
 
-    def _measure_untrained(self) -> Metrics:
-        """Metrics of the agents before any training; responses and scores go to the records."""
-        config = self.config
-        if not config.evaluates_before:
-            return {}
-        if self.reward is not None:
-            self.reward.at(0)
-        request = EvalRequest(config.evaluation, config.seed, BEFORE_ANY, final=False)
-        with watched(config, self.stop, "the evaluation before the training") as before_each:
-            self.algorithm.evaluate(request, before_each)
-        self.record.log_lines([line | {"kind": BEFORE} for line in request.lines])
-        self.record.log_scores(request.scores.as_line(BEFORE_ANY))
-        if self.reward is not None:
-            self.reward.metrics()  # which are of these responses, and of no iteration
-        return request.scores.metrics()
+    @contextmanager
+    def _watched(self, where: str) -> Iterator[BeforeEach]:
+        """A bar over an evaluation's responses, which ends with Stopped if the run is to stop."""
+        with tqdm(
+            file=sys.stdout,
+            desc=f"evaluation of {self.config.experiment} seed {self.config.seed}",
+            bar_format="{desc} |{bar:12}| {n_fmt}/{total_fmt} {elapsed}<{remaining}",
+            leave=False,
+            delay=10,  # seconds; most are over before
+            disable=distributed.rank() != 0,
+        ) as bar:
 
-    def _save(self, done: int, metrics: Metrics, algorithm: Any = None) -> None:
+            def before_each(done: int, rows: int) -> None:
+                leave_if_asked(f"within {where}")
+                bar.total = rows
+                bar.update(done - bar.n)
+
+            yield before_each
+
+    def _save(self, done: int, trained: bool = False, algorithm: Any = None) -> None:
         """Write a checkpoint after `done` iterations.
 
-        metrics: what is not logged yet: of the last of them, or of the untrained agents
+        trained: the last of them is not logged yet
         algorithm: its state; None: as it is now
         """
         state = {
             "algorithm": self.algorithm.state_dict() if algorithm is None else algorithm,
             "record": self.record.state_dict(),
-            "metrics": metrics,
+            "metrics": self.pending,
+            "trained": trained,
         }
         self.checkpoints.save(done, self.algorithm.agents, state)
-        self.saved = done
+        self.saved, self.saved_at = done, time.monotonic()
 
-    def _resume(self) -> tuple[int, Metrics | None, Metrics | None]:
-        """Restore everything from the newest checkpoint.
+    def _resume(self) -> tuple[int, bool]:
+        """Restore everything from the newest checkpoint; else evaluate the untrained agents.
 
-        returns: the iteration to go on with; its metrics where only its evaluation and log are
-            left; those of the untrained agents that are not logged yet, None without a checkpoint
+        returns: the iteration to go on with; whether only its evaluation and log are left
         """
         restored = self.checkpoints.restore(self.algorithm.agents)
         if restored is None:
             self.record.start(0, None)
-            return 0, None, None
-        done, state = restored
-        self.saved = done
+            if self.config.evaluates_before:
+                self.pending = self._measure(BEFORE_ANY, "the evaluation before the training")
+            return 0, False
+        self.saved, state = restored
         self.algorithm.load_state_dict(state["algorithm"])
-        logged = distributed.from_first(self.record.start(done, state["record"]))
-        if logged < done:
-            return logged, state["metrics"], {}
-        return done, None, state["metrics"] if done == 0 else {}
+        self.record.start(self.saved, state["record"])
+        self.pending = state["metrics"]
+        return self.saved - state["trained"], state["trained"]
 
 
-class SavingPoint:
-    """A `StopPoint` that saves within an iteration, if the run is to stop or it has taken long."""
+def progress(metrics: Metrics) -> str:
+    """What the bar says: of each kind in SHOWN its values, or the mean of more than three.
 
-    def __init__(
-        self, iteration: int, config: Config, stop: StopRequest, save: Callable[[], None]
-    ) -> None:
-        self.iteration = iteration
-        self.config = config
-        self.stop = stop
-        self.save = save
-        self.saved = time.monotonic()
-        self.stopped = False  # it has saved for a stop
-
-    def __call__(self) -> None:
-        """Save where it is time to; then Stopped where the run is to stop."""
-        stop = self.stop.asked_anywhere()
-        long = time.monotonic() - self.saved >= SAVE_AFTER_S
-        if stop or distributed.any_of(long and self.config.checkpoint_every > 0):
-            self.save()
-            self.saved = time.monotonic()
-        if stop:
-            self.stopped = True
-            where = f"iteration {self.iteration + 1} of {self.config.algorithm.iterations}"
-            raise Stopped(f"saved within {where}")
+    metrics: the latest value of each metric
+    """
+    parts = []
+    for kind, pattern in SHOWN.items():
+        values = [value for name, value in metrics.items() if re.fullmatch(pattern, name)]
+        if len(values) > MOST_VALUES:
+            kind, values = f"mean {kind}", [mean(values)]
+        if values:
+            parts.append(" ".join([kind, *(f"{value:.2f}" for value in values)]))
+    return " | ".join(parts)
 
 
-@contextmanager
-def watched(config: Config, stop: StopRequest, where: str) -> Iterator[BeforeEach]:
-    """A bar over an evaluation's responses, which ends with Stopped where the run is to stop."""
-    with tqdm(
-        file=sys.stdout,
-        desc=f"evaluation of {config.experiment} seed {config.seed}",
-        bar_format="{desc} |{bar:12}| {n_fmt}/{total_fmt} {elapsed}<{remaining}",
-        leave=False,
-        delay=10,  # seconds; most are over before
-        disable=distributed.rank() != 0,
-    ) as bar:
-
-        def before_each(done: int, rows: int) -> None:
-            stop.check(f"within {where}")
-            bar.total = rows
-            bar.update(done - bar.n)
-
-        yield before_each
-
-
-def require_metrics(config: Config, metrics: Metrics) -> None:
-    """Refuse an objective or keep_best among the metrics of evaluations that this one lacks."""
-    known = [name for name in metrics if name.startswith(EVALUATION)]
-    for key in ("objective", "keep_best"):
-        name = getattr(config, key) or ""
-        require(
-            not known or not name.startswith(EVALUATION) or name in known,
-            f"{key}={name} is no metric of this run{nearest(name, known)}",
-        )
-
-
-def note_of_unknown(config: Config, metrics: Metrics) -> None:
-    """Tell of an objective or keep_best that the first iteration has not: it may be misspelt."""
+def check_names(config: Config, iteration: int, metrics: Metrics) -> None:
+    """Refuse an objective or keep_best that an evaluation lacks; note what the first step lacks."""
     for key in ("objective", "keep_best"):
         name = getattr(config, key)
-        if name is not None and name not in metrics and not name.startswith(EVALUATION):
-            distributed.note(
-                f"{key}={name} is no metric of the first iteration{nearest(name, sorted(metrics))}"
-            )
+        if name is None or name in metrics:
+            continue
+        of_evaluation = name.startswith(EVALUATION)
+        known = [one for one in metrics if one.startswith(EVALUATION) or not of_evaluation]
+        said, hint = f"{key}={name} is no metric of", nearest(name, known)
+        require(not (of_evaluation and known), f"{said} this run{hint}")
+        if iteration == 0 and not of_evaluation:
+            distributed.note(f"{said} the first iteration{hint}")
 
 
 def seconds_of(reward: RunReward) -> Metrics:

@@ -26,13 +26,27 @@ JOIN_TIMEOUT = 1800  # seconds to wait for the other nodes; people type the comm
 
 def run_workers(run_dir: Path, hardware: HardwareConfig) -> int:
     """Start this machine's processes of a run, wait for them, and return the exit code."""
+    rendezvous = hardware.rendezvous if hardware.nodes > 1 else None
     os.environ[PARENT] = str(os.getpid())
     logging.disable(logging.CRITICAL)  # the agent's log: a process that fails says why
     try:
         # the folder is where processes say why they failed
         with tempfile.TemporaryDirectory(prefix="cory_") as folder, interruptible(none_started):
-            start = elastic_launch(launch_config(run_dir, hardware, folder), sys.executable)
-            start("-m", "cory.runtime.worker", run_dir)
+            config = LaunchConfig(
+                min_nodes=hardware.nodes,
+                max_nodes=hardware.nodes,
+                nproc_per_node=hardware.processes,
+                run_id=run_dir.resolve().name,
+                rdzv_backend="c10d",
+                # port 0: a free one, so that two runs on one machine do not meet
+                rdzv_endpoint=rendezvous or "localhost:0",
+                rdzv_configs={"join_timeout": JOIN_TIMEOUT},
+                max_restarts=0,
+                monitor_interval=0.1,
+                signals_to_handle="",  # this process handles its signals itself
+                logs_specs=DefaultLogsSpecs(log_dir=folder),
+            )
+            elastic_launch(config, sys.executable)("-m", "cory.runtime.worker", run_dir)
     except ChildFailedError as error:
         return exit_code(error.failures)
     except RendezvousError as error:
@@ -45,24 +59,6 @@ def run_workers(run_dir: Path, hardware: HardwareConfig) -> int:
     finally:
         logging.disable(logging.NOTSET)
     return FINISHED
-
-
-def launch_config(run_dir: Path, hardware: HardwareConfig, folder: str) -> LaunchConfig:
-    """What torch's agent is told; folder: for its logs."""
-    return LaunchConfig(
-        min_nodes=hardware.nodes,
-        max_nodes=hardware.nodes,
-        nproc_per_node=hardware.processes,
-        run_id=run_dir.resolve().name,
-        rdzv_backend="c10d",
-        # port 0: a free one, so that two runs on one machine do not meet
-        rdzv_endpoint=hardware.rendezvous if hardware.nodes > 1 else "localhost:0",  # type: ignore[arg-type]  # refused by HardwareConfig
-        rdzv_configs={"join_timeout": JOIN_TIMEOUT},
-        max_restarts=0,
-        monitor_interval=0.1,
-        signals_to_handle="",  # this process handles its signals itself
-        logs_specs=DefaultLogsSpecs(log_dir=folder),
-    )
 
 
 def none_started() -> bool:

@@ -1,12 +1,12 @@
 """What can be refused of a run in the command itself, before any worker starts; without torch.
 
-Each check yields lines that name key, value and rule. A worker checks the same again, and what only
-it can know: lengths in tokens, weights, devices.
+Each check raises a ConfigError that names key, value and rule. A worker checks the same again, and
+what only it can know: lengths in tokens, weights, devices.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from omegaconf import DictConfig
 from cory.config import (
     Config,
     ConfigError,
+    HardwareConfig,
     ModelConfig,
     OfflineConfig,
     PromptsConfig,
@@ -26,11 +27,10 @@ from cory.config import (
 from cory.config.base import typed
 from cory.models.context import described_length
 from cory.models.paths import resolve
-from cory.runs.run_dir import AGENTS, has_iterations, read_record, require_own
-from cory.runs.settings import read_settings
+from cory.runs.run_dir import has_iterations, read_record, require_agents, require_own
 from cory.tasks.data.tables import file_of_split, file_rows, require_columns
 
-Refusals = Iterator[str]
+Check = tuple[Any, ...]  # a function that refuses, and its arguments
 ADAPTER = "adapter_config.json"
 # device files of GPUs that torch calls CUDA: NVIDIA's, under Windows, on a board, AMD's
 GPU_FILES = ("nvidiactl", "dxg", "nvhost-gpu", "nvmap", "kfd")
@@ -48,46 +48,65 @@ def refuse_early(run_dir: Path, config: Config) -> None:
 
     A run that is finished needs nothing any more, unless it is to go on.
     """
-    if has_iterations(read_record(run_dir), config.algorithm.iterations):
-        require_own(run_dir)
-        return
-    found = [*said_by(require_own, run_dir), *refusals(config)]
+    finished = has_iterations(read_record(run_dir), config.algorithm.iterations)
+    own = (require_own, run_dir)
+    found = said_by([own] if finished else [own, *checks(config)])
     require(not found, "\n".join(found))
 
 
 def refusals(config: Config) -> list[str]:
     """A line for everything that is wrong with a run, as far as this can be told quickly."""
-    found: list[str] = []
-    for check in CHECKS:
-        found += check(config)
+    return said_by(checks(config))
+
+
+def said_by(checks: Iterable[Check]) -> list[str]:
+    """What checks refuse, each once."""
+    found = []
+    for check, *arguments in checks:
+        try:
+            check(*arguments)
+        except ConfigError as error:
+            found.append(str(error))
     return list(dict.fromkeys(found))
 
 
-def said_by(check: Callable[..., object], *arguments: Any) -> Refusals:
-    """The refusal of a check that raises ConfigError, if it does."""
-    try:
-        check(*arguments)
-    except ConfigError as error:
-        yield str(error)
-
-
-def model_refusals(config: Config) -> Refusals:
-    """Models and judges: a folder or a file that is none, and a context that is too short."""
+def checks(config: Config) -> Iterator[Check]:
+    """Every check of a run, with its arguments."""
+    algorithm, rewards = config.algorithm, judges(config.reward)
     for key, model in config.models.items():
-        said = [*said_by(resolve, model.path, f"{key}.path")]
-        yield from said or said_by(require_context, config, model, key)
-    for key, judge in judges(config.reward).items():
-        path = getattr(judge, "path", None)
-        # a verifier may be an adapter
-        if isinstance(path, str) and not (Path(path).expanduser() / ADAPTER).is_file():
-            yield from said_by(resolve, path, f"{key}.path")
+        yield require_model, config, model, key
+    for key, judge in rewards.items():
+        yield require_judge, judge, key
+    for group, split, key in tables(config):
+        yield require_table, group, split, key
+    others = {} if config.init_from is None else {"init_from": config.init_from}
+    if isinstance(algorithm, OfflineConfig):
+        opponents = algorithm.runs_played_against
+        others |= {f"algorithm.opponents.{name}": place for name, place in opponents.items()}
+    for key, place in others.items():
+        yield require_agents, Path(place), f"{key}={place}"
+    for endpoint in (
+        algorithm.endpoint_asked(),
+        *(getattr(judge, "endpoint", None) for judge in rewards.values()),
+    ):
+        if endpoint is not None:
+            yield require_key, endpoint
+    yield require_device, config.hardware
+    yield require_package, "tensorboard", config.tensorboard
+    yield require_package, "trackio", config.trackio
+    if config.keep_best is not None:
+        yield require_evaluations, config
 
 
-def require_context(config: Config, model: ModelConfig, key: str) -> None:
-    """Prompt and response fit in one text; a worker also counts what templates add."""
+def require_model(config: Config, model: ModelConfig, key: str) -> None:
+    """A folder that is none, or a context that prompt and response exceed.
+
+    A worker also counts what templates add.
+    """
+    folder = Path(resolve(model.path, f"{key}.path"))
     prompt = config.task.max_prompt_tokens
     response = config.algorithm.sampling.max_response_tokens
-    context = described_length(described_in(model, key))
+    context = described_length(described_in(folder) or dict(model.described or {}))
     require(
         context is None or config.algorithm.speaks_remotely() or prompt + response <= context,
         f"task.max_prompt_tokens ({prompt}) and algorithm.sampling.max_response_tokens "
@@ -95,50 +114,36 @@ def require_context(config: Config, model: ModelConfig, key: str) -> None:
     )
 
 
-def described_in(model: ModelConfig, key: str) -> dict[str, Any]:
-    """A model's config.json; the settings' own `architecture` where it is not on this machine."""
-    file = Path(resolve(model.path, f"{key}.path")) / "config.json"
-    if not file.is_file():
-        return dict(model.described or {})
+def described_in(folder: Path) -> dict[str, Any]:
+    """A model's config.json; nothing where it cannot be read, which a worker refuses."""
     try:
-        described = json.loads(file.read_text(encoding="utf-8"))
+        described = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return {}  # the worker's own words say what is wrong with it
+        return {}
     return described if isinstance(described, dict) else {}
 
 
-def run_refusals(config: Config) -> Refusals:
-    """Other runs that this one needs: those it starts from, and opponents."""
-    named = {} if config.init_from is None else {"init_from": config.init_from}
-    algorithm = config.algorithm
-    if isinstance(algorithm, OfflineConfig):
-        opponents = algorithm.runs_played_against
-        named |= {f"algorithm.opponents.{name}": place for name, place in opponents.items()}
-    for key, place in named.items():
-        yield from said_by(require_agents, Path(place), f"{key}={place}")
+def require_judge(judge: Any, key: str) -> None:
+    """A judging model's folder that is none; a verifier's may be an adapter."""
+    path = getattr(judge, "path", None)
+    if isinstance(path, str) and not (Path(path).expanduser() / ADAPTER).is_file():
+        resolve(path, f"{key}.path")
 
 
-def require_agents(run_dir: Path, said: str) -> None:
-    """ConfigError unless the folder is a run, or an iteration of one, that has left agents."""
-    read_settings(run_dir, said)
-    agents = run_dir / AGENTS
-    require(agents.is_dir(), f"{said}: the run has no agents; they appear when it finishes")
-
-
-def data_refusals(config: Config) -> Refusals:
-    """Files of data that are not there or hold no rows, and columns that they lack."""
+def tables(config: Config) -> Iterator[tuple[Any, str, str]]:
+    """Every file of data: its settings, with `path`; its split; their dotted name."""
     task, algorithm = config.task, config.algorithm
     source, programs = getattr(task, "source", ""), getattr(task, "programs", None)
     train, test = getattr(task, "train_split", None), getattr(task, "test_split", None)
-    tables = [(source, task, train, "task"), (source, task, test, "task")]
+    found = [(source, task, train, "task"), (source, task, test, "task")]
     if programs is not None:
-        tables[0] = (source, programs, train, "task.programs")
+        found[0] = (source, programs, train, "task.programs")
     if isinstance(algorithm, OfflineConfig) and algorithm.instructions.per_iteration > 0:
         group = algorithm.instructions
-        tables.append((group.source, group, group.split, "algorithm.instructions"))
-    for source, group, split, key in tables:
+        found.append((group.source, group, group.split, "algorithm.instructions"))
+    for source, group, split, key in found:
         if source == "path" and split is not None and getattr(group, "path", None) is not None:
-            yield from said_by(require_table, group, split, key)
+            yield group, split, key
 
 
 def require_table(group: Any, split: str, key: str) -> None:
@@ -156,52 +161,41 @@ def require_table(group: Any, split: str, key: str) -> None:
         require_columns([*rows[0]], [(name, value) for name, value in wanted if value is not None])
 
 
-def device_refusals(config: Config) -> Refusals:
+def require_key(endpoint: Any) -> None:
+    """A key that is not in the environment."""
+    name = endpoint.key_variable
+    require(
+        name is None or bool(os.environ.get(name, "").strip()),
+        f"{endpoint.key}.key_variable={name}: this environment variable is not set; it has to hold "
+        f"the key",
+    )
+
+
+def require_device(hardware: HardwareConfig) -> None:
     """A GPU that is certainly not there; how many there are, the worker counts."""
-    if config.hardware.device != "cuda":
-        return
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
-    if hidden or not any((DEVICES / name).exists() for name in GPU_FILES):
-        yield "hardware.device=cuda: this machine has no CUDA device; use hardware=cpu"
+    there = not hidden and any((DEVICES / name).exists() for name in GPU_FILES)
+    said = "hardware.device=cuda: this machine has no CUDA device; use hardware=cpu"
+    require(hardware.device != "cuda" or there, said)
 
 
-def package_refusals(config: Config) -> Refusals:
-    """A package that only some runs need."""
-    for name, value in (("tensorboard", config.tensorboard), ("trackio", config.trackio)):
-        if value and find_spec(name) is None:
-            yield f'{name}={typed(value)} needs the package {name}: pip install ".[{name}]"'
+def require_package(name: str, value: Any) -> None:
+    """A package that only some runs need; value: of the setting of that name."""
+    require(
+        not value or find_spec(name) is not None,
+        f'{name}={typed(value)} needs the package {name}: pip install ".[{name}]"',
+    )
 
 
-def endpoint_refusals(config: Config) -> Refusals:
-    """A key that is not in the environment, of every endpoint that a run asks."""
-    of_judges = (getattr(judge, "endpoint", None) for judge in judges(config.reward).values())
-    for endpoint in (config.algorithm.endpoint_asked(), *of_judges):
-        name = None if endpoint is None else endpoint.key_variable
-        if name is not None and not os.environ.get(name, "").strip():
-            yield (
-                f"{endpoint.key}.key_variable={name}: this environment variable is not set; it has "
-                f"to hold the key"
-            )
-
-
-def metric_refusals(config: Config) -> Refusals:
-    """A metric of evaluations that is there once."""
+def require_evaluations(config: Config) -> None:
+    """A metric of evaluations that is there once, or of no agents."""
     best = config.keep_best
-    if best is not None and config.algorithm.speaks_remotely():
-        yield f"keep_best={best} needs agents: a model behind an endpoint speaks for all"
-    if best is not None and best.startswith("eval/") and config.evaluate_every == 0:
-        yield (
-            f"keep_best={best} needs evaluate_every above 0: agents that are evaluated only at the "
-            f"end cannot be compared with those of before"
-        )
-
-
-CHECKS: tuple[Callable[[Config], Refusals], ...] = (
-    model_refusals,
-    data_refusals,
-    run_refusals,
-    endpoint_refusals,
-    device_refusals,
-    package_refusals,
-    metric_refusals,
-)
+    require(
+        not config.algorithm.speaks_remotely(),
+        f"keep_best={best} needs agents: a model behind an endpoint speaks for all",
+    )
+    require(
+        not str(best).startswith("eval/") or config.evaluate_every > 0,
+        f"keep_best={best} needs evaluate_every above 0: agents that are evaluated only at the end "
+        f"cannot be compared with those of before",
+    )

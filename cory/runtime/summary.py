@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cory.functional.intervals import mean_interval, paired_interval, pairs_needed
+from cory.functional.intervals import mean_interval, paired_interval
 from cory.report.numbers import INTERVAL, aligned, interval_text
 from cory.report.runs import AGENT, EVALUATION, LAST, end_values, judged_by, read_metrics, title
 from cory.runs.files import read_lines
@@ -34,16 +34,16 @@ SHOWN = (
 )
 MOST_CUT, MOST_EQUAL = 0.5, 0.8  # shares of responses and of groups, above which a hint is given
 LEAST_KL = 1.0  # nats below which a KL is no matter
-COLUMNS = ["before", "after", "low", "high", "prompts", "needed"]
+COLUMNS = ["before", "after", "low", "high", "prompts"]
 
 
 def before_after(run_dir: Path) -> pd.DataFrame:
     """What training changed: a row per metric that matters, by its name.
 
     Columns: `before`, `after`, `change`; `low`, `high`: the LEVEL interval of the change over
-    `prompts`, of `after` where there is no before; `needed`: prompts with which such a change would
-    show. NaN where it is not known. Of evaluations, before is the one before the training and after
-    the last one; of the training the first iteration, and the mean of the last LAST.
+    `prompts`, of `after` where there is no before. NaN where it is not known. Of evaluations,
+    before is the one before the training and after the last one; of the training the first
+    iteration, and the mean of the last LAST.
     """
     frame = read_metrics(run_dir)
     names, ends = _shown(frame), end_values(frame)
@@ -67,17 +67,13 @@ def _over_prompts(scores: Sequence[Mapping[str, Any]], metric: str) -> dict[str,
     if not scores or metric not in scores[-1]["values"]:
         return {}
     first, last = scores[0], scores[-1]
-    after, needed = last["values"][metric], None
+    after, interval = last["values"][metric], None
     if first["iteration"] >= 0:
         interval = mean_interval(after)
     elif metric in first["values"] and first["prompts"] == last["prompts"]:
-        before = first["values"][metric]
-        interval = paired_interval(before, after, last["shares"].get(metric))
-        needed = pairs_needed(np.subtract(after, before), 20 * len(after))
-    else:
-        interval = None
+        interval = paired_interval(first["values"][metric], after, last["shares"].get(metric))
     low, high = interval or (None, None)
-    return {"low": low, "high": high, "prompts": len(after), "needed": needed}
+    return {"low": low, "high": high, "prompts": len(after)}
 
 
 def _shown(frame: pd.DataFrame) -> list[str]:
@@ -115,7 +111,7 @@ def verdict(row: pd.Series) -> str:
 
 def sentence(changes: pd.DataFrame) -> str:
     """What the table says of the metrics that the run is judged by; empty without an interval."""
-    about = changes.loc[judged_by([*changes.index])].dropna(subset=["change", "low"])
+    about = _judged(changes)
     if about.empty:
         return ""
     prompts = int(about["prompts"].max())
@@ -164,7 +160,13 @@ def hints(changes: pd.DataFrame, frame: pd.DataFrame, one_seed: bool) -> list[st
                 f"brought; a higher coefficient, or a lower learning rate, holds the KL"
             )
             break
-    found += _few_prompts(changes)
+    about = _judged(changes)
+    if any(verdict(row) == "undecided" for _, row in about.iterrows()):
+        asked = int(about["prompts"].max())
+        found.append(
+            f"evaluation.prompts={max(4 * asked, LEAST_PROMPTS)} (now {asked}) halves the "
+            f"interval, beside which the change is small"
+        )
     if one_seed:
         found.append("seed: this is one run; -m seed=0,1,2 shows how much seeds differ")
     return found
@@ -175,19 +177,9 @@ def _agents(ends: pd.Series, name: str) -> dict[str, float]:
     return {m.rpartition("/")[2]: ends[m] for m in ends.index if re.fullmatch(f"{name}/{AGENT}", m)}
 
 
-def _few_prompts(changes: pd.DataFrame) -> list[str]:
-    """How many prompts would show the changes that are undecided."""
-    about = changes.loc[judged_by([*changes.index])].dropna(subset=["change", "low"])
-    unsure = about[[verdict(row) == "undecided" for _, row in about.iterrows()]]
-    if unsure.empty:
-        return []
-    asked, needed = unsure["prompts"].max(), unsure["needed"].max()
-    if np.isnan(needed):
-        more, why = 4 * asked, "halves the interval, beside which the change is small"
-    else:
-        more, why = max(needed, 1.2 * asked), "would show such a change, if it is real"
-    more = 10 * int(np.ceil(max(more, LEAST_PROMPTS) / 10))
-    return [f"evaluation.prompts={more} (now {asked:.0f}) {why}"]
+def _judged(changes: pd.DataFrame) -> pd.DataFrame:
+    """The rows that the run is judged by, where there is an interval of a change."""
+    return changes.loc[judged_by([*changes.index])].dropna(subset=["change", "low"])
 
 
 def episodes(lines: Sequence[dict[str, Any]]) -> str:

@@ -10,10 +10,9 @@ import re
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from graphlib import TopologicalSorter
-from itertools import product
 from multiprocessing import current_process
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,6 @@ import hydra
 from hydra._internal.callbacks import Callbacks
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
@@ -64,27 +62,25 @@ def run_sweep(name: str, args: Namespace, task: Callable[[DictConfig], Any]) -> 
         not args.cfg and not args.info,
         "--cfg and --info are for one run: type its words, as conf/sweeps lists them",
     )
-    words = merged([word for word in args.overrides if not key_of(word).startswith("hydra")])
-    values = dict(word.partition("=")[::2] for word in words)
-    only = values["only"].split(",") if "only" in values else []
-    words = [word for word in words if key_of(word) != "only"]
     hydras = [word for word in args.overrides if key_of(word).startswith("hydra")]
+    values = {key_of(word): word.partition("=")[2] for word in args.overrides}
+    words = [w for w in merged(args.overrides) if w not in hydras and key_of(w) != "only"]
+    only = values["only"].split(",") if "only" in values else []
     folders = [CONF, *plug_in_folders()]
     if args.config_dir:
         folders.insert(1, Path(args.config_dir).expanduser().absolute())
         hydras.insert(0, f"hydra.searchpath=[file://{folders[1]}]")
     sweep = read_sweep(name, values.get("scale", "paper"), folders, only)
     jobs = jobs_of(sweep, words)
-    named = [word.partition("=")[2] for word in hydras if key_of(word) == FOLDER]
-    folder = Path([standard_folder(values), *named][-1])
+    form = {key: values.get(key, "paper") for key in ("scale", "fidelity")}
+    folder = Path(values.get(FOLDER, RUN.partition("/{name}")[0].format(**form)))
     run_dirs = [folder / job.place for job in jobs]
     with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         stages = in_stages(jobs, lambda *job: composed(*hydras, *job))
-        plain = all("_" not in job.place.rpartition("/")[2] for job in jobs)
         require(
-            len(stages) == 1 or (plain and not named),
-            f"runs of sweep={name} start from others of it, which they look for in their standard "
-            f"folders: type one value of each setting but the seed, and no {FOLDER}",
+            len(stages) == 1 or FOLDER not in values,
+            f"{FOLDER}: runs of sweep={name} start from others of it, which they look for in their "
+            f"standard folders",
         )
         done = sum((run_dir / RECORD).exists() for run_dir in run_dirs)
         print(f"sweep={name}: {len(jobs)} runs, {done} finished before", flush=True)
@@ -95,47 +91,37 @@ def run_sweep(name: str, args: Namespace, task: Callable[[DictConfig], Any]) -> 
             say_end(run_dirs, folder, began, sweep.mark)
 
 
-def standard_folder(typed: Mapping[str, str]) -> str:
-    """The folder of a sweep's runs by their scale and fidelity; typed: values by their keys."""
-    chosen = {key: typed.get(key, "paper") for key in ("scale", "fidelity")}
-    for key, value in chosen.items():
-        require("," not in value, f"{key}={value}: a sweep has one; type it once for each")
-    return RUN.partition("/{name}")[0].format(**chosen)
-
-
 def jobs_of(sweep: Sweep, words: Sequence[str]) -> list[Job]:
-    """A job for every run and seed, and for every combination of values that are typed beside.
+    """A job for every run and seed.
 
-    words: settings typed beside `sweep=`, which replace those of the runs
+    words: settings typed beside `sweep=`, which replace those of the runs; of them only the seed
+        may have several values
     """
-    seeds = f"seed={','.join(map(str, sweep.seeds))}"
-    typed = OverridesParser.create().parse_overrides(merged([seeds], words))
-    several = [word.is_sweep_override() and word.key_or_group != "seed" for word in typed]
-    found = []
-    for name, run in sweep.runs.items():
-        for chosen in product(*map(alternatives, typed)):
-            (seed,) = (word.partition("=")[2] for word in chosen if key_of(word) == "seed")
-            others = [word for word, one in zip(chosen, several, strict=True) if one]
-            last = "_".join(filter(None, [folder_name(others), f"seed{seed}"]))
-            found.append(Job(name, merged(run, chosen), f"{name}/{last}"))
-    return found
+    seeds = [str(seed) for seed in sweep.seeds]
+    for word in OverridesParser.create().parse_overrides(list(words)):
+        key, several = word.key_or_group, word.is_sweep_override()
+        require(
+            key == "seed" or not several,
+            f"{word.input_line}: a sweep has one value of each setting but the seed; type it once "
+            f"for each, with another {FOLDER}",
+        )
+        if key == "seed":
+            seeds = list(word.sweep_string_iterator()) if several else [str(word.value())]
+    return [
+        Job(name, merged(run, words, [f"seed={seed}"]), f"{name}/seed{seed}")
+        for name, run in sweep.runs.items()
+        for seed in seeds
+    ]
 
 
-def alternatives(word: Override) -> list[str]:
-    """A word for each value that it lists; HydraException for an interval of values."""
-    if not word.is_sweep_override():
-        return [str(word.input_line)]
-    return [f"{word.get_key_element()}={value}" for value in word.sweep_string_iterator()]
+def folder_name(words: str) -> str:
+    """What varies as the name of a folder: `algorithm.kl_coef-0.3_seed-0`; `0` where nothing does.
 
-
-def folder_name(words: Sequence[str]) -> str:
-    """Words as the name of a folder: `algorithm.kl_coef-0.3_seed-0`.
-
-    Those that a name cannot hold as they are end with a hash, so that no two become the same.
+    What a name cannot hold as it is ends with a hash, so that no two become the same.
     """
-    whole = "_".join(words).replace("=", "-")
-    name = IN_NAMES.sub("-", whole)[:LONGEST]
-    return name if name == whole else f"{name}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+    name = IN_NAMES.sub("-", words)[:LONGEST]
+    whole = name == words
+    return (name if whole else f"{name}-{hashlib.sha256(words.encode()).hexdigest()[:8]}") or "0"
 
 
 def in_stages(jobs: Sequence[Job], compose: Callable[..., DictConfig]) -> list[list[Job]]:
@@ -189,8 +175,15 @@ def run_stages(
     failed = [one for one in results if one.status != JobStatus.COMPLETED]
     for one in failed:
         if not isinstance(one._return_value, JobFailed):
-            _ = one.return_value  # a fault of ours, which Hydra raises here
+            raise one._return_value  # a fault of ours
     return not failed
+
+
+def value_of(job: JobReturn) -> Any:
+    """What a job returns; raises what it raised, which Hydra's own property prints before."""
+    if job.status == JobStatus.COMPLETED:
+        return job._return_value
+    raise job._return_value
 
 
 class Multirun(Callback):
@@ -256,7 +249,7 @@ def output_to(file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def told_at_the_end() -> Iterator[None]:
+def said_at_the_end() -> Iterator[None]:
     """Within this context the command may be a multi-run by -m, whose runs are then compared."""
     began = time.monotonic()
     _multirun.clear()
@@ -264,7 +257,11 @@ def told_at_the_end() -> Iterator[None]:
         yield
     finally:
         for folder in _multirun:
-            say_end(runs_below(folder), folder, began)
+            if runs := runs_below(folder):
+                say_end(runs, folder, began)
+            else:  # all were refused
+                (folder / "multirun.yaml").unlink(missing_ok=True)
+                remove_empty(folder.absolute())
 
 
 def say_end(run_dirs: Sequence[Path], folder: Path, began: float, mark: str = "") -> None:
@@ -300,7 +297,6 @@ def remove_empty(folder: Path) -> None:
             folder = folder.parent
 
 
-# for hydra.sweep.subdir; where nothing varies, there is one job
-OmegaConf.register_new_resolver(
-    "folder_name", lambda words: folder_name([words]) or "0", replace=True
-)
+JobReturn.return_value = JobReturn.return_value.getter(value_of)  # type: ignore[method-assign,attr-defined]
+# for hydra.sweep.subdir
+OmegaConf.register_new_resolver("folder_name", folder_name, replace=True)

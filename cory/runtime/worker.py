@@ -22,18 +22,23 @@ import transformers
 
 from cory import distributed, memory
 from cory.algorithms import Algorithm
-from cory.config import Config, ConfigError, builder, parse_config, require
+from cory.config import Config, ConfigError, builder, parse_config
 from cory.models.engine import start_process_group, stop_process_group
 from cory.rewards import RunReward
 from cory.runs.checkpoint import BestAgents, Checkpoints
 from cory.runs.export import export_agents
-from cory.runs.files import WriteError
 from cory.runs.mirrors import print_hints
 from cory.runs.recorder import Recorder, memory_used
 from cory.runs.run_dir import ITERATIONS, WORKER_LOCK, WORKER_WAIT_S, lock, why_it_cannot_grow
 from cory.runs.settings import read_settings, settings_digest
-from cory.runs.signals import listen, saves, saves_from_here, stopping
-from cory.runs.stop import Stopped, StopRequest
+from cory.runs.signals import (
+    Stopped,
+    listen,
+    saves,
+    saves_from_here,
+    stopping,
+    stopping_anywhere,
+)
 from cory.runtime.build import build_parts, check_devices
 from cory.runtime.launch import FINISHED, REFUSED, STOPPED, end_with_parent, leave
 from cory.runtime.loop import Loop
@@ -49,24 +54,19 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 MMAP_THRESHOLD = 32 * 2**20
 
 
-def work(run_dir: Path, stop: StopRequest) -> None:
+def work(run_dir: Path) -> None:
     """Run the settings of `run_dir`, from the newest checkpoint on, and show a summary."""
     settings = read_settings(run_dir)
     config = parse_config(settings)
     check_devices(config.hardware)
     start_process_group(config.hardware.device)
-    require(
-        distributed.count() == config.hardware.world,
-        f"{run_dir}: {distributed.count()} processes were started, its settings want "
-        f"{config.hardware.world}; runs are started by python -m cory.train",
-    )
     first = distributed.rank() == 0
     needed = memory.check(config)
     if first:
         print(needed, flush=True)
     keep_freed_memory()
     with lock(run_dir, WORKER_LOCK, WORKER_WAIT_S) if first else nullcontext():
-        train(run_dir, config, settings_digest(settings), stop)
+        train(run_dir, config, settings_digest(settings))
     if first:
         # pandas, scipy and matplotlib: only at the end
         from cory.runtime.summary import show_summary  # noqa: PLC0415
@@ -76,20 +76,20 @@ def work(run_dir: Path, stop: StopRequest) -> None:
     stop_process_group()
 
 
-def train(run_dir: Path, config: Config, digest: str, stop: StopRequest) -> None:
+def train(run_dir: Path, config: Config, digest: str) -> None:
     """Build everything, iterate, and write what a finished run leaves.
 
     digest: of the settings; checkpoints of others are not used
     """
     used_before = memory_used(config.hardware.device)
-    parts = build_parts(config, stop)
+    parts = build_parts(config)
     torch.manual_seed(config.seed + distributed.rank())  # dropout, where it is on
     algorithm: Algorithm = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     agents = algorithm.agents
     reward = parts.reward if isinstance(parts.reward, RunReward) else None
     record = Recorder(run_dir, config, used_before)
     checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
-    export = partial(export_agents, agents, config, parts.commit)
+    export = partial(export_agents, agents, config, record.commit)
     best = None
     if config.keep_best is not None and agents:
         best = BestAgents(run_dir, config.keep_best, config.keep_best_mode, export)
@@ -97,10 +97,10 @@ def train(run_dir: Path, config: Config, digest: str, stop: StopRequest) -> None
     def export_iteration(done: int) -> None:
         export(run_dir / ITERATIONS / str(done), done)
 
-    loop = Loop(algorithm, config, record, checkpoints, stop, export_iteration, reward, best)
+    loop = Loop(algorithm, config, record, checkpoints, export_iteration, reward, best)
     try:
         saves_from_here()
-        if stop.asked_anywhere():  # by a signal that came while all was built
+        if stopping_anywhere():  # by a signal that came while all was built
             raise Stopped("left before the first iteration")
         loop.run()
         # Until agents and record are on the disk itself, only the training state is: in another
@@ -144,10 +144,7 @@ def main() -> None:
     """`python -m cory.runtime.worker <run_dir>`: one of a run's processes, or its only one."""
     end_with_parent(building=True)
     listen()
-    code, reason = attempt(Path(sys.argv[1]))
-    if reason is not None:
-        tell(reason)
-    leave(code)
+    leave(attempt(Path(sys.argv[1])))
 
 
 def tell(reason: str) -> None:
@@ -161,31 +158,31 @@ def tell(reason: str) -> None:
     Path(place).write_text(json.dumps({"message": told}), encoding="utf-8")
 
 
-def attempt(run_dir: Path) -> tuple[int, str | None]:
-    """Run the settings of `run_dir`; the exit code, and why the run failed where it did."""
+def attempt(run_dir: Path) -> int:
+    """Run the settings of `run_dir`; the exit code. Why it failed is said."""
     silence_libraries()
     try:
-        work(run_dir, StopRequest())
+        work(run_dir)
+        return FINISHED
     except Stopped as stopped:
         if distributed.rank() == 0:
             print(stopped)
             print_hints(run_dir)
         stop_process_group()  # waits for the one that closes the records
-        return STOPPED, None
-    except (ConfigError, FirstUpdateError, TrainingDiverged, WriteError) as error:
-        return REFUSED, f"error: {error}"
+        return STOPPED
+    except (ConfigError, FirstUpdateError, TrainingDiverged) as error:
+        tell(f"error: {error}")
     except Exception as error:  # unforeseen: its traceback is printed, by one process
         if stopping() and not saves():  # another process has left while all was built
-            return STOPPED, None
-        said = str(error)
-        if distributed.count() > 1 and any(words in said for words in LOST):
-            line = " ".join(said.split())[:200]
-            return REFUSED, f"error: the connection to another process was lost ({line})"
-        return REFUSED, traceback.format_exc().rstrip()
+            return STOPPED
+        said = " ".join(str(error).split())
+        lost = distributed.count() > 1 and any(words in said for words in LOST)
+        line = f"error: the connection to another process was lost ({said[:200]})"
+        tell(line if lost else traceback.format_exc().rstrip())
     finally:
         if distributed.count() == 1:  # of several, others may be gone
             stop_process_group()
-    return FINISHED, None
+    return REFUSED
 
 
 def silence_libraries() -> None:

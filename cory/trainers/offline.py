@@ -16,7 +16,7 @@ from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.offline import OfflineLoss, utterance_logprobs
 from cory.models.policy import Policy, lengths_of
-from cory.runs.stop import StopPoint, never_stop
+from cory.runs.signals import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import require_finite

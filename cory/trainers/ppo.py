@@ -19,7 +19,7 @@ from cory.models.policy import Actor, PPOPolicy
 from cory.models.sampling.generation import draw_limit
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut
-from cory.runs.stop import StopPoint, never_stop
+from cory.runs.signals import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.clock import Clock

@@ -14,7 +14,7 @@ from cory.config import BatchPlan, SupervisedConfig
 from cory.episode import Episode, Metrics, as_plain, of_plain
 from cory.evaluation.evaluate import Evaluator
 from cory.models.policy import Policy, lengths_of
-from cory.runs.stop import StopPoint, never_stop
+from cory.runs.signals import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.trainers.clock import Clock
 from cory.trainers.divergence import require_finite

@@ -12,9 +12,10 @@ from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config
 from cory.episode import Episode, Metrics, Prompt
 from cory.rollout.scheduler import Play, RollOut
+from cory.runs import signals
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.recorder import Recorder
-from cory.runs.stop import Stopped
+from cory.runs.signals import Stopped
 from cory.runtime.loop import Loop
 from cory.trainers.supervised import CollectedExamples
 from tests.support.agents import Settings, build_agents, sums
@@ -39,11 +40,10 @@ def looped(config: Config, stops: Callable[[], bool]) -> list[Any]:
     path = Path(config.run_dir)
     path.mkdir(exist_ok=True)
     trainer = build_agents(config)
-    assert isinstance(trainer.collect, DebateCollector)
-    stop = trainer.collect.parts.stop
-    stop.asked = stops  # type: ignore[method-assign]
     checkpoints, record = Checkpoints(path, "settings", config.hardware, 2), Last(config)
-    Loop(trainer, config, record, checkpoints, stop, lambda done: None).run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(signals, "stopping", stops)
+        Loop(trainer, config, record, checkpoints, lambda done: None).run()
     return [sums(trainer), trainer.episodes, list(record.metrics.items())]
 
 
@@ -63,7 +63,7 @@ def test_debates_are_left_after_a_batch_and_batches_change_nothing(
     collected = trainer.collect(0)
     assert held == [3, 3, 3, 1]
     assert collected.examples == build_agents(maft()).collect(0).examples
-    trainer.collect.parts.stop.asked = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(signals, "stopping", lambda: True)
     with pytest.raises(Stopped, match="saved before iteration 1, whose debates begin again"):
         trainer.collect(0)
 

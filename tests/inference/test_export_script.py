@@ -17,7 +17,7 @@ from cory.config import Config
 from cory.inference import load_team, merge
 from cory.models.bundle import ModelBundle
 from cory.runs.export import export
-from tests.support.commands import last_wins, short_settings
+from tests.support.commands import last_wins
 from tests.support.llama import save_llama
 from tests.support.refusals import refusal
 from tests.support.warm import WarmCommand, run_script
@@ -26,12 +26,10 @@ SAID = "the movie was a good film"
 
 
 @pytest.fixture(scope="module")
-def made(
-    tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def made(short: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of CORY with an adapter for each agent."""
     folder = tmp_path_factory.mktemp("made")
-    words = [*short_settings(tiny_model, tiny_judge, reviews_file), "algorithm=cory", "run_dir=x"]
+    words = [*short, "algorithm=cory", "run_dir=x"]
     words += ["model.sharing=adapters", "algorithm.learning_rate=0.03"]
     command = WarmCommand(folder, last_wins(words))
     assert command.wait() == 0, command.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from cory.games import rules_of
 from cory.games.state import BROKE_RULES
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import GameSet
-from cory.runs.stop import Stopped
+from cory.runs import signals
+from cory.runs.signals import Stopped
 from cory.runtime.build import build_parts
 from cory.trainers.offline import OfflineTrainer
 from tests.support.playing import SPAG, build_games, game_config, played
@@ -48,7 +50,7 @@ def collector(trainer: OfflineTrainer) -> GameCollector:
 
 
 def test_a_stop_in_the_middle_of_a_collection_loses_no_game(
-    self_play: Settings, tmp_path: Path
+    self_play: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = self_play()
     whole = build_games(config)
@@ -60,22 +62,12 @@ def test_a_stop_in_the_middle_of_a_collection_loses_no_game(
 
     # stopped before every single utterance in turn, and gone on with
     kept: dict[int, str] = {}
-    for allowed in range(12):
-        trainer = build_games(config)
-        calls = 0
-        look = collector(trainer)._stop_if_asked
-        stop = collector(trainer).training.parts.stop
-
-        def stop_later(games: GameSet, wanted: int, look=look, allowed=allowed, stop=stop) -> None:  # type: ignore[no-untyped-def]
-            nonlocal calls
-            if calls == allowed:
-                stop.signalled = True
-            calls += 1
-            look(games, wanted)
-
-        collector(trainer)._stop_if_asked = stop_later  # type: ignore[method-assign]
+    for allowed in range(40):
+        trainer, looks = build_games(config), iter([False] * allowed)
+        monkeypatch.setattr(signals, "stopping", partial(next, looks, True))
         try:
             trainer.step(0)
+            assert kept
             break
         except Stopped as asked:
             found = lines_of(path)

@@ -11,11 +11,12 @@ import pytest
 from cory.config import Config, builder
 from cory.runs.export import export_agents
 from cory.runs.files import (
-    JsonlStore,
     WriteError,
+    append_lines,
+    keep_lines,
     read_lines,
     sound_lines,
-    write_whole,
+    whole_lines,
 )
 from cory.runs.recorder import Recorder
 from cory.runtime.build import build_parts
@@ -25,42 +26,27 @@ LINES = [{"n": 1, "text": "\u2028 ‘x’\n"}, {"n": 2}]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    store = JsonlStore(tmp_path / "folder" / "lines.jsonl")
-    assert store.read() == b""
-    store.open(b"")
-    store.append(LINES)
-    store.close()
-    return store.path
+    path = tmp_path / "folder" / "lines.jsonl"
+    assert whole_lines(path) == b""
+    keep_lines(path, b"")
+    append_lines(path, LINES)
+    return path
 
 
-def test_lines_come_back_and_more_follow(path: Path) -> None:
-    store = JsonlStore(path)
-    content = store.read()
-    assert sound_lines(content.splitlines()) == LINES
-    store.open(content)
-    store.append([{"n": 3}])
-    store.append([])
-    assert read_lines(path) == [*LINES, {"n": 3}]
-    assert store.size == path.stat().st_size
-
-
-def test_a_torn_line_is_cut_off_and_nothing_else(path: Path) -> None:
+def test_lines_come_back_without_a_torn_one_and_more_follow(path: Path) -> None:
     whole = path.read_bytes()
+    assert sound_lines(whole_lines(path).splitlines()) == read_lines(path) == LINES
     for torn in (b'{"n": 3', b'{"n": 3}', b"\0\0"):
         path.write_bytes(whole + torn)
-        store = JsonlStore(path)
-        content = store.read()
-        assert content == whole
+        assert whole_lines(path) == whole
         assert path.read_bytes() == whole + torn  # reading alone changes nothing
-        store.open(content)
-        assert path.read_bytes() == whole
-        store.append([{"n": 4}])
+        keep_lines(path, whole)
+        append_lines(path, [])
+        append_lines(path, [{"n": 4}])
         assert path.read_bytes() == whole + b'{"n": 4}\n'
-        store.close()
 
 
 def test_a_file_is_replaced_in_one_step(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = JsonlStore(path)
     whole = path.read_bytes()
     first = whole[: whole.index(b"\n") + 1]
 
@@ -70,11 +56,9 @@ def test_a_file_is_replaced_in_one_step(path: Path, monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as broken:
         broken.setattr(Path, "replace", fails)
         with pytest.raises(WriteError, match=r"lines\.jsonl cannot be written \(killed here\)"):
-            store.open(first)
-        with pytest.raises(OSError):
-            write_whole(path, "other")
+            keep_lines(path, first)
     assert path.read_bytes() == whole
-    store.open(first)
+    keep_lines(path, first)
     assert read_lines(path) == LINES[:1]
 
 
@@ -86,18 +70,16 @@ def test_damage_ends_the_values(damaged: bytes, tmp_path: Path) -> None:
         read_lines(tmp_path / "x")
 
 
-def test_lines_are_on_the_disk_and_a_full_one_is_said(
+def test_a_full_disk_is_said_and_leaves_no_part_of_a_line(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(file: int) -> None:
         raise OSError(28, "No space left on device")
 
-    store = JsonlStore(path)
-    store.open(store.read())
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(WriteError, match=r"\(No space left on device\); the same command goes on"):
-        store.append([{"n": 3}])
-    store.close()
+        append_lines(path, [{"n": 3}])
+    assert read_lines(path) == LINES
 
 
 def test_what_a_finished_run_leaves_is_on_the_disk(

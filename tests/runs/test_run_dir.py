@@ -12,14 +12,12 @@ from omegaconf import DictConfig
 
 from cory.config import ConfigError, parse_config
 from cory.runs.run_dir import (
-    AGENTS,
     LOCK,
     METRICS,
     RECORD,
     in_use,
     lock,
     prepare,
-    remove_unbegun,
     require_own,
     unfinished_run,
     why_it_cannot_grow,
@@ -36,7 +34,7 @@ def begun(run_dir: Path, cfg: DictConfig, saved: bool = False) -> None:
     (run_dir / METRICS).touch()
     if saved:
         place = run_dir / "checkpoints" / "000001"
-        place.mkdir(parents=True)
+        place.mkdir(parents=True, exist_ok=True)
         (place / "manifest.json").touch()
 
 
@@ -61,13 +59,10 @@ def files_of(folder: Path) -> dict[str, bytes]:
     ("make", "said"),
     [
         (one_file("agents/mine.txt"), "holds agents but no config.yaml: it is no run; name a new"),
-        (one_file(METRICS), "holds metrics.jsonl but no config.yaml"),
-        (one_file(".git/config"), "holds .git but no config.yaml"),
         (one_file("seed0/config.yaml"), "holds seed0 but no config.yaml"),
         (one_file(SETTINGS, b"host: example\n"), "holds a config.yaml that is not of a run"),
         (one_file(SETTINGS, b"- 1\n"), "cannot be read: it is no mapping"),
         (one_file(SETTINGS, b"\xff\xfe\x00"), "cannot be read ("),
-        (one_file(SETTINGS, b""), "that is not of a run"),
         (one_file(SETTINGS, b"model: ${nowhere}\n"), "cannot be read ("),
         (one_file(f"{SETTINGS}/mine"), "there is no run"),
     ],
@@ -119,35 +114,30 @@ def test_a_directory_with_another_run_is_refused(override: str, said: str, tmp_p
     assert started(tmp_path, "hardware=cpu2", "wandb.project=x", "checkpoint_every=1")
 
 
-@pytest.mark.parametrize("saved", [False, True])
-def test_it_is_said_from_where_a_run_goes_on(
-    tmp_path: Path, saved: bool, capsys: pytest.CaptureFixture[str]
+def test_a_run_goes_on_also_to_more_iterations(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert started(tmp_path) and capsys.readouterr().out == ""
-    begun(tmp_path, compose_config(), saved)
-    assert started(tmp_path)
-    said = "goes on with the unfinished run" if saved else "anew: it ended before its first check"
-    assert said in capsys.readouterr().out
-    total = parsed().algorithm.iterations
-    (tmp_path / RECORD).write_text(f'{{"iterations": {total}}}')
-    assert not started(tmp_path) and "is complete" in capsys.readouterr().out
+    run_dir, total = tmp_path / "run", parsed().algorithm.iterations
     longer = f"algorithm.iterations={total + 1}"
-    if not saved:
-        with pytest.raises(ConfigError, match=r"kept no training state.* keep_state=true, or"):
-            started(tmp_path, longer)
-        return
+    assert started(run_dir) and capsys.readouterr().out == ""
+    begun(run_dir, compose_config())
+    for words in ([], [longer]):
+        assert started(run_dir, *words)
+        assert capsys.readouterr().out.startswith(f"goes on with the run in {run_dir}")
+        begun(run_dir, compose_config())
+    (run_dir / RECORD).write_text(f'{{"iterations": {total}}}')
+    assert not started(run_dir) and "is complete" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match=r"kept no training state.* keep_state=true, or"):
+        started(run_dir, longer)
+    begun(run_dir, compose_config(), saved=True)
     with pytest.raises(ConfigError, match="not fewer; choose another run_dir"):
-        started(tmp_path, f"algorithm.iterations={total - 1}")
-    assert started(tmp_path, longer)
-    assert f"the run of {total} iterations goes on to {total + 1}" in capsys.readouterr().out
-    # its workers did not let it grow: it is still finished
-    assert not started(tmp_path)
-    begun(tmp_path / "open", compose_config(), saved)
-    assert started(tmp_path / "open", longer)  # an unfinished one, too
-    assert f"the run of {total} iterations goes on to" in capsys.readouterr().out
+        started(run_dir, f"algorithm.iterations={total - 1}")
+    assert started(run_dir, longer)
+    assert not started(run_dir)  # its workers did not let it grow: it is still finished
     falling = ("algorithm.schedule=linear", "keep_state=true")
-    begun(tmp_path / "falling", compose_config(*falling), saved)
-    with pytest.raises(ConfigError, match=f"algorithm.schedule=linear .* its {total} iterations"):
+    begun(tmp_path / "falling", compose_config(*falling), saved=True)
+    said = f"={total}, and cannot go on to {total + 1}: algorithm.schedule=linear"
+    with pytest.raises(ConfigError, match=said):
         started(tmp_path / "falling", *falling, longer)
 
 
@@ -155,7 +145,7 @@ def test_it_is_said_from_where_a_run_goes_on(
     ("words", "part"),
     [
         ((), None),
-        (("algorithm.warmup=0.5",), "algorithm.warmup=0.5 ran over its 1"),
+        (("algorithm.warmup=0.5",), "algorithm.warmup=0.5 ran over these"),
         (("experiment=spag/llama2_im", "algorithm.schedule=linear"), "one set of games"),
         (("experiment=spag/llama2_spag_1", "algorithm.schedule=linear"), None),
         (("experiment=maft/phi3_arithmetic_maft", "algorithm.warmup=0.5"), None),
@@ -184,20 +174,6 @@ def test_what_a_variable_holds_is_in_no_file_and_the_run_still_has_it(
     assert (wandb.project, list(wandb.tags), wandb.notes) == ("s3cret", ["s3cret"], "s3cret")
     monkeypatch.delenv("CORY_TEST_SECRET")  # where finished runs are compared
     assert resolved(read_settings(tmp_path))["wandb"]["project"] == text
-
-
-@pytest.mark.parametrize("there", [METRICS, AGENTS, None])
-def test_a_refused_run_leaves_nothing(tmp_path: Path, there: str | None) -> None:
-    run_dir = tmp_path / "run"
-    write_settings(run_dir, compose_config(), [])
-    if there is not None:
-        (run_dir / there).touch()
-    before = files_of(run_dir)
-    remove_unbegun(run_dir)
-    if there == METRICS:  # it had begun
-        assert files_of(run_dir) == before
-    else:
-        assert run_dir.exists() == (there is not None)
 
 
 def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(

@@ -11,7 +11,6 @@ import pytest
 
 from cory import distributed
 from cory.runs import signals
-from cory.runs.stop import Stopped, StopRequest
 from tests.support.commands import until
 
 
@@ -22,15 +21,15 @@ def command() -> Iterator[None]:
 
 
 def test_a_signal_asks_all_processes_of_a_command() -> None:
-    StopRequest().check("nothing")
+    signals.leave_if_asked("nothing")
     with signals.interruptible():
         signals.saves_from_here()
         os.kill(os.getpid(), signal.SIGTERM)
         until(signals.stopping)
     signals._received.clear()  # as in a process that it starts
-    assert StopRequest().asked_anywhere() and signals.stop_code() == 143
-    with pytest.raises(Stopped, match=r"^saved with 3 of 10 debates$"):
-        StopRequest().check("with 3 of 10 debates")
+    assert signals.stopping_anywhere() and signals.stop_code() == 143
+    with pytest.raises(signals.Stopped, match=r"^saved with 3 of 10 debates$"):
+        signals.leave_if_asked("with 3 of 10 debates")
 
 
 def test_where_there_is_nothing_to_save_a_signal_interrupts() -> None:
@@ -51,6 +50,6 @@ def test_another_process_asks(monkeypatch: pytest.MonkeyPatch) -> None:
         return True
 
     monkeypatch.setattr(distributed, "any_of", any_of)
-    with pytest.raises(Stopped):
-        StopRequest().check("all")
+    with pytest.raises(signals.Stopped):
+        signals.leave_if_asked("all")
     assert flags == [False]

@@ -12,7 +12,7 @@ import pytest
 from cory.config import Config
 from cory.episode import Metrics
 from cory.runs.checkpoint import Checkpoints
-from cory.runs.stop import StopPoint, StopRequest
+from cory.runs.signals import StopPoint
 from cory.runtime.loop import Loop
 from cory.trainers.divergence import TrainingDiverged
 from tests.support.composing import parsed
@@ -40,10 +40,10 @@ def test_an_iteration_that_diverges_is_logged_with_what_was_measured_before_it(
     config = config_of("algorithm=ppo")
     checkpoints = Checkpoints(tmp_path, "settings", config.hardware, 2)
     reward: Any = SimpleNamespace(at=lambda iteration: None, metrics=lambda: {"reward/own": 2.0})
-    stop = StopRequest()
-    loop = Loop(algorithm, config, record, checkpoints, stop, lambda done: None, reward)
+    loop = Loop(algorithm, config, record, checkpoints, lambda done: None, reward)
+    loop.pending = {"before/score/agent_0": 0.5}
     with pytest.raises(TrainingDiverged, match="there is none before it"):
-        loop._iterate(0, {"before/score/agent_0": 0.5}, None)
+        loop._iterate(0, trained=False)
     assert logged == [{"before/score/agent_0": 0.5, "loss": 1.0, "reward/own": 2.0}]
 
 

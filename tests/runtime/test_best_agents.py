@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import pytest
 
 from cory.config import ConfigError
 from cory.runs.checkpoint import BestAgents
-from cory.runtime.loop import require_metrics
+from cory.runtime.loop import check_names
 from cory.runtime.refusals import refusals
-from tests.support.commands import last_wins, metrics, short_settings
+from tests.support.commands import metrics
 from tests.support.composing import parsed
 from tests.support.warm import WarmCommand
 
@@ -34,7 +35,7 @@ class Run:
         self.exported: list[int] = []
 
     def export(self, folder: Path, done: int) -> None:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "agents").write_text(str(done))
         self.exported.append(done)
 
@@ -76,28 +77,33 @@ def test_a_run_that_repeats_iterations_ends_with_the_same_agents(
     assert again.kept() == whole.kept()
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_kill_before_the_new_ones_are_renamed_loses_nothing(tmp_path: Path, whole: bool) -> None:
+def test_a_kill_while_agents_are_written_loses_nothing(tmp_path: Path) -> None:
+    """The run goes on before the iteration at which it was killed, and offers it again."""
     run = Run(tmp_path)
-    run.iterate(0, [0.5])
-    (tmp_path / "best").rename(tmp_path / "best.part")
-    Run(tmp_path / "older").iterate(0, [0.2])
-    (tmp_path / "older" / "best").rename(tmp_path / "best")
-    if not whole:  # best.json is written last
-        (tmp_path / "best.part" / "best.json").unlink()
+    run.iterate(0, [0.2, 0.1])
+    run.best.export = lambda folder, done: exec("raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        run.best.offer(2, {METRIC: 0.5})
+    assert not (tmp_path / "best/best.json").exists()  # it would be about other agents
     again = Run(tmp_path)
-    again.best.start(1)
-    assert again.best.best["value"] == (0.5 if whole else 0.2)
-    assert again.kept() == 1 and not (tmp_path / "best.part").exists()
+    again.iterate(1, [0.1, 0.5, 0.3])
+    assert again.kept() == 3
 
 
 @pytest.mark.parametrize("key", ["keep_best", "objective"])
-def test_a_metric_that_no_evaluation_has_is_refused_with_the_nearest(key: str) -> None:
+def test_a_metric_that_no_evaluation_has_is_refused_with_the_nearest(
+    key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = parsed(f"{key}=eval/score/agent_1", "evaluate_every=1")
-    require_metrics(config, {METRIC: 0.5})  # not evaluated yet
-    require_metrics(config, {"eval/score/agent_1": 0.5})
+    check_names(config, 0, {METRIC: 0.5})  # not evaluated yet
+    check_names(config, 0, {"eval/score/agent_1": 0.5})
     with pytest.raises(ConfigError, match=rf"{key}=.* did you mean eval/score/agent_0"):
-        require_metrics(config, {METRIC: 0.5, "eval/score/agent_0": 0.5})
+        check_names(config, 0, {METRIC: 0.5, "eval/score/agent_0": 0.5})
+    config = parsed(f"{key}=objective/scor/agent_0")
+    for iteration in (0, 1):  # it may come later, and is noted once
+        check_names(config, iteration, {METRIC: 0.5})
+    said = f"note: {key}=objective/scor/agent_0 is no metric of the first iteration; did you mean"
+    assert capsys.readouterr().err == f"{said} {METRIC}?\n"
 
 
 def test_iterations_without_the_metric_are_passed_over(
@@ -127,15 +133,13 @@ def test_a_model_behind_an_endpoint_has_no_best_agents() -> None:
 
 @pytest.mark.slow
 def test_a_run_keeps_the_agents_that_it_had(
-    tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
+    run: Callable[..., WarmCommand], tmp_path: Path
 ) -> None:
     """They are those that export_every writes after the same iteration."""
-    words = [
-        *short_settings(tiny_model, tiny_judge, reviews_file),
+    command = run(
         *("run_dir=x", "algorithm.iterations=4", "evaluate_every=1", "export_every=1"),
         *("keep_best=eval/score/agent_0", "algorithm.learning_rate=0.01"),
-    ]
-    command = WarmCommand(tmp_path, last_wins(words))
+    )
     assert command.wait() == 0, command.err
     scores = [line["eval/score/agent_0"] for line in metrics(tmp_path / "x")]
     best = best_of(tmp_path / "x/best")

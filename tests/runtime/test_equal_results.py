@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.commands import last_wins, metrics, short_settings
+from tests.support.commands import last_wins, metrics
 from tests.support.warm import SLAB, WarmCommand
 
 pytestmark = pytest.mark.slow
@@ -109,7 +109,7 @@ REFERENCE = {name: name for name in KINDS}
 
 @pytest.fixture(scope="module")
 def trajectories(
-    tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path_factory: pytest.TempPathFactory
+    short: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, list[dict[str, Any]]]:
     """What a run in each layout records."""
     folder = tmp_path_factory.mktemp("layouts")
@@ -118,7 +118,7 @@ def trajectories(
         run_dir = folder / str(number)
         settings = list(LAYOUTS.values())[number]
         algorithm = [] if settings and settings[0].startswith("algorithm=") else CORY
-        words = [*short_settings(tiny_model, tiny_judge, reviews_file), *algorithm, *RUN, *settings]
+        words = [*short, *algorithm, *RUN, *settings]
         command = WarmCommand(folder, [*last_wins(words), f"run_dir={run_dir}"])
         assert command.wait() == 0, command.err
         return metrics(run_dir)

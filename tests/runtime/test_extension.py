@@ -11,34 +11,15 @@ import pytest
 from cory.config import Config
 from cory.runs.checkpoint import Checkpoints
 from cory.runtime import worker
-from tests.support.commands import last_wins, short_settings
 from tests.support.warm import WarmCommand
 
 Run = Callable[..., WarmCommand]
-# An evaluation after every second iteration: a run of two ends where one of four is evaluated.
-EVEN = ("evaluate_every=2", "samples_every=2", "checkpoint_every=1", "hardware.microbatch_size=2")
-# All that an iteration changes beside weights and Adam.
-STATE = (
+# An evaluation after every second iteration, and all that one changes beside weights and Adam.
+EVEN = (
+    *("evaluate_every=2", "samples_every=2", "checkpoint_every=1", "hardware.microbatch_size=2"),
     *("algorithm=cory", "algorithm.swap_every=3", "algorithm.score_scaling=normalise"),
     *("algorithm.kl_controller=adaptive", "algorithm.minibatch_size=4"),
 )
-
-
-@pytest.fixture(scope="module")
-def settings(tiny_model: str, tiny_judge: str, reviews_file: Path) -> list[str]:
-    return [*short_settings(tiny_model, tiny_judge, reviews_file), *EVEN]
-
-
-@pytest.fixture
-def run(settings: list[str], tmp_path: Path) -> Run:
-    """Runs the command to its end with short settings."""
-
-    def call(*words: str) -> WarmCommand:
-        command = WarmCommand(tmp_path, last_wins([*settings, *words]))
-        command.wait()
-        return command
-
-    return call
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -65,19 +46,19 @@ def same_bytes(one: Path, other: Path) -> bool:
 
 @pytest.mark.slow
 def test_an_extended_run_ends_as_one_of_that_length(run: Run, tmp_path: Path) -> None:
-    whole = run("run_dir=whole", "algorithm.iterations=4", *STATE)
+    whole = run("run_dir=whole", "algorithm.iterations=4", *EVEN)
     assert whole.wait() == 0, whole.err
-    short = run("run_dir=x", "algorithm.iterations=2", *STATE)
+    short = run("run_dir=x", "algorithm.iterations=2", *EVEN)
     assert short.wait() == 0, short.err
     assert [p.name for p in (tmp_path / "x" / "checkpoints").iterdir()] == ["000002"]
     first = (tmp_path / "x/metrics.jsonl").read_bytes()
-    longer = run("run_dir=x", "algorithm.iterations=4", *STATE)
+    longer = run("run_dir=x", "algorithm.iterations=4", *EVEN)
     assert longer.wait() == 0, longer.err
-    assert "the run of 2 iterations goes on to 4" in longer.out
+    assert "goes on with the run in x" in longer.out
     assert (tmp_path / "x/metrics.jsonl").read_bytes().startswith(first)
     assert same_bytes(tmp_path / "x", tmp_path / "whole")
     assert record(tmp_path / "x")["iterations"] == 4
-    again = run("run_dir=x", "algorithm.iterations=4", *STATE)
+    again = run("run_dir=x", "algorithm.iterations=4", *EVEN)
     assert again.wait() == 0 and "is complete" in again.out
 
 

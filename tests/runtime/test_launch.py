@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import time
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from cory.config import HardwareConfig
 from cory.runs.run_dir import in_use
 from cory.runs.signals import stop_code, stoppable
 from cory.runtime import launch, worker
@@ -24,12 +22,10 @@ from tests.support.commands import (
     Command,
     last_wins,
     metrics,
-    short_settings,
     until,
     workers,
 )
 from tests.support.composing import parsed
-from tests.support.playing import SPAG
 from tests.support.warm import WarmCommand
 
 Started = Command | WarmCommand
@@ -39,19 +35,20 @@ ENDLESS = "algorithm.iterations=100000"
 
 
 @pytest.fixture
-def train(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) -> Iterator[Train]:
+def train(short: list[str], tmp_path: Path) -> Iterator[Train]:
     """Starts the command with short settings; nothing that it started outlives the test.
 
     as_users: as a program that starts programs, each of which imports what it needs
     """
     started: list[Started] = []
-    base = short_settings(tiny_model, tiny_judge, reviews_file)
 
     def start(*words: str, as_users: bool = False, **environment: str) -> Started:
         if as_users:
-            command: Started = Command(tmp_path, ["-m", "cory.train", *base, *words], **environment)
+            command: Started = Command(
+                tmp_path, ["-m", "cory.train", *short, *words], **environment
+            )
         else:
-            command = WarmCommand(tmp_path, last_wins([*base, *words]), **environment)
+            command = WarmCommand(tmp_path, last_wins([*short, *words]), **environment)
         started.append(command)
         return command
 
@@ -89,25 +86,6 @@ def test_a_killed_worker_takes_the_others_along_and_a_live_run_is_left_alone(
 
 
 @pytest.mark.slow
-def test_a_run_that_its_worker_refuses_leaves_no_folder(train: Train, tmp_path: Path) -> None:
-    """Only what was begun stays: the same command, refused later, removes nothing of it."""
-    run_dir, words = tmp_path / "run", ("algorithm.iterations=1", "algorithm.minibatch_size=1")
-    many = "algorithm.prompts_per_iteration=100"  # the file has fewer, as the worker counts
-    for place in (run_dir, tmp_path / "outputs"):
-        named = [f"run_dir={run_dir}"] if place == run_dir else []
-        command = train(*words, many, *named)
-        assert command.wait() == 1
-        assert "exceeds the" in command.err and command.err.count("\n") == 1, command.err
-        assert not list(place.rglob("config.yaml")), command.err
-    assert not run_dir.exists()
-    assert train(*words, f"run_dir={run_dir}").wait() == 0
-    kept = {path.name for path in run_dir.iterdir()}
-    command = train(*words, many, f"run_dir={run_dir}")
-    assert command.wait() == 1
-    assert {path.name for path in run_dir.iterdir()} == kept
-
-
-@pytest.mark.slow
 def test_no_process_outlives_a_killed_command(train: Train, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     command = train(ENDLESS, "hardware=cpu2", f"run_dir={run_dir}")
@@ -117,46 +95,31 @@ def test_no_process_outlives_a_killed_command(train: Train, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_sigterm_saves_and_the_same_command_goes_on_with_the_run(
-    train: Train, tmp_path: Path
+@pytest.mark.parametrize("as_users", [True, False])
+def test_a_signal_saves_and_the_same_command_goes_on_with_the_run(
+    as_users: bool, train: Train, tmp_path: Path
 ) -> None:
-    """As users do it: a program that starts programs, each of which imports for seconds."""
-    run_dir = tmp_path / "run"
-    words = ("algorithm.iterations=12", "hardware=cpu2", f"run_dir={run_dir}")
-    command = train(*words, as_users=True)
-    until(lambda: metrics(run_dir))
-    command.send_signal(signal.SIGTERM)
-    assert command.wait() == 143, command.err
+    """As users: a program that starts programs, each of which imports for seconds."""
+    runs = tmp_path / "outputs" / "quickstart"
+    words = ["algorithm.iterations=12", *(["hardware=cpu2"] if as_users else [])]
+    command = train(*words, as_users=as_users)
+    until(lambda: runs.exists() and any(metrics(path) for path in runs.iterdir()))
+    command.send_signal(signal.SIGTERM if as_users else signal.SIGINT)
+    assert command.wait() == (143 if as_users else 130), command.err
+    (run_dir,) = runs.iterdir()
     first, last = command.err.splitlines()
     assert first == "stopping: the run saves and leaves (a second Ctrl-C ends it at once)"
-    assert last.startswith(f"interrupted; the run in {run_dir} is unfinished")
+    assert f"{last}\n" == INTERRUPTED.format(run_dir)
     assert not workers(run_dir)
     before = metrics(run_dir)
     assert 0 < len(before) < 12
 
     again = train(*words)
     assert again.wait() == 0, again.err
-    assert f"goes on with the unfinished run in {run_dir}" in again.out
+    assert f"goes on with the run in {run_dir} (delete it to start afresh)" in again.out
     after = metrics(run_dir)
     assert after[: len(before)] == before and len(after) == 12
-    assert (run_dir / "record.json").exists()
-
-
-@pytest.mark.slow
-def test_ctrl_c_and_the_same_command_goes_on_in_the_default_directory(
-    train: Train, tmp_path: Path
-) -> None:
-    runs = tmp_path / "outputs" / "quickstart"
-    command = train("algorithm.iterations=12")
-    until(lambda: runs.exists() and any(metrics(path) for path in runs.iterdir()))
-    command.send_signal(signal.SIGINT)
-    assert command.wait() == 130, command.err
-    (run_dir,) = runs.iterdir()
-    again = train("algorithm.iterations=12")
-    assert again.wait() == 0, again.err
-    assert f"goes on with the unfinished run in {run_dir} (delete it to start" in again.out
-    assert len(metrics(run_dir)) == 12 and (run_dir / "record.json").exists()
-    assert list(runs.iterdir()) == [run_dir]
+    assert (run_dir / "record.json").exists() and list(runs.iterdir()) == [run_dir]
 
 
 @pytest.mark.slow
@@ -177,49 +140,6 @@ def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path) -> N
     until(lambda: not workers(run_dir), SOON)
 
 
-COLLECTING = {
-    "games": [
-        *SPAG,
-        *("algorithm.iterations=20000", "algorithm.iterations_per_epoch=20000"),
-    ],
-    "debates": [
-        "experiment=maft/maft",
-        "scale=small",
-        "evaluation.before=false",  # it would take longer than all else here
-        "hardware.rollout_batch_size=1",
-        "hardware.generation_batch_size=1",
-    ],
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("what", "said"),
-    [
-        ("games", r"saved with [1-9]\d* of \d+ games of"),
-        ("debates", "saved before iteration 1, whose debates begin again"),
-    ],
-)
-def test_a_signal_ends_the_collecting_of(what: str, said: str, tmp_path: Path) -> None:
-    """It may take hours."""
-    run_dir = tmp_path / "run"
-    command = WarmCommand(tmp_path, last_wins([*COLLECTING[what], f"run_dir={run_dir}"]))
-    try:
-        collecting = {
-            "games": lambda: any(lines(path) > 3 for path in run_dir.glob("games/*.jsonl")),
-            "debates": lambda: (run_dir / "metrics.jsonl").exists(),
-        }
-        until(collecting[what])
-        command.send_signal(signal.SIGTERM)
-        until(lambda: command.poll() is not None, SOON)
-    finally:
-        if command.poll() is None:
-            command.kill()
-    assert command.wait() == 143
-    assert re.search(said, command.out), command.out
-    assert command.err.endswith(INTERRUPTED.format(run_dir))
-
-
 @pytest.mark.parametrize(
     ("module", "library"),
     [
@@ -236,10 +156,6 @@ def test_ctrl_c_while_a_program_imports_its_libraries_is_no_traceback(
     )
     command = Command(tmp_path, ["-m", module, "run"], PYTHONPATH=f"{tmp_path}:{ROOT}")
     assert (command.wait(), command.out, command.err) == (-signal.SIGINT, "", "")
-
-
-def lines(path: Path) -> int:
-    return len(path.read_bytes().splitlines())
 
 
 def multinode(run_dir: Path, port: int) -> list[str]:
@@ -334,20 +250,12 @@ def test_the_verdict_names_the_worker_that_failed_first(
 def test_processes_share_the_cores_unless_the_user_says_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings = {
-        "name": "x", "device": "cpu", "nodes": 1, "rendezvous": None, "zero_stage": 0,
-        "keep_whole_below": 0,
-        "offload_optimizer": False, "offload_parameters": False, "gradient_checkpointing": False,
-        "microbatch_size": 1, "rollout_batch_size": 1,
-        "generation_batch_size": None, "cuda_graphs": False,
-    }  # fmt: skip
     monkeypatch.setattr(launch, "cores", lambda: 6)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
     def threads(processes: int, name: str = "OMP_NUM_THREADS") -> str | None:
-        hardware = HardwareConfig(**settings, processes=processes)  # type: ignore[arg-type]
         before = dict(os.environ)
-        with launch.environment(hardware):
+        with launch.environment(parsed().hardware.replace(processes=processes)):
             found = os.environ.get(name)
         assert dict(os.environ) == before
         return found
@@ -364,7 +272,7 @@ def test_processes_share_the_cores_unless_the_user_says_otherwise(
 def test_a_request_before_there_is_anything_to_save_ends_the_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def build(run_dir: Path) -> tuple[int, str | None]:
+    def build(run_dir: Path) -> int:
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(10)
         raise AssertionError

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scripts import kill_test
-from tests.support.commands import last_wins, metrics, short_settings
+from tests.support.commands import last_wins, metrics
 from tests.support.warm import WarmCommand
 
 pytestmark = pytest.mark.slow
@@ -19,33 +19,12 @@ Run = Callable[..., WarmCommand]
 ON_THE_QUICKSTART = ("cory", "maporl")  # its model and prompts
 
 
-@pytest.fixture
-def run(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) -> Run:
-    """Runs the command to its end with short settings and checkpoints at every iteration."""
-    base = short_settings(tiny_model, tiny_judge, reviews_file)
-
-    def call(*words: str) -> WarmCommand:
-        command = WarmCommand(tmp_path, last_wins([*base, "checkpoint_every=1", *words]))
-        command.wait()
-        return command
-
-    return call
-
-
 class Killed(WarmCommand):
     """A command as scripts/kill_test.py asks of it."""
 
     @property
     def returncode(self) -> int | None:
         return self.poll()
-
-
-@pytest.fixture
-def kill_settings(tiny_model: str, tiny_judge: str, reviews_file: Path) -> list[str]:
-    """The settings that kill_test.py does not have itself."""
-    own = ("algorithm", "evaluation.prompts")
-    settings = short_settings(tiny_model, tiny_judge, reviews_file)
-    return [word for word in settings if not word.startswith(own)]
 
 
 FOUR = "algorithm.iterations=4"
@@ -69,7 +48,7 @@ AS_USERS = "cory copies x2 ZeRO-3"  # what is killed has been started as users s
 @pytest.mark.parametrize("layout", SHORTER)
 def test_a_killed_run_ends_as_if_it_had_not_been(
     layout: str,
-    kill_settings: list[str],
+    short: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -90,7 +69,9 @@ def test_a_killed_run_ends_as_if_it_had_not_been(
     monkeypatch.setattr(kill_test, "start", start)
     monkeypatch.setattr(kill_test, "said", said)
     # the others run small forms of papers' experiments, which have all they need
-    settings = kill_settings if layout.split()[0] in ON_THE_QUICKSTART else []
+    own = ("algorithm", "evaluation.prompts")  # which the script has itself
+    settings = [word for word in short if not word.startswith(own)]
+    settings = settings if layout.split()[0] in ON_THE_QUICKSTART else []
     words = ["kill_test.py", "--kills", "1", "--seed", "21"]  # soon after the first iteration
     words += ["--layouts", layout, "--settings", *settings, *SHORTER[layout]]
     monkeypatch.setattr(sys, "argv", words)
@@ -99,11 +80,11 @@ def test_a_killed_run_ends_as_if_it_had_not_been(
 
 
 def test_a_full_disk_stops_the_run_with_one_line_and_it_goes_on_later(
-    run: Run, tmp_path: Path, tiny_model: str, tiny_judge: str, reviews_file: Path
+    run: Run, tmp_path: Path, short: list[str]
 ) -> None:
-    whole = run("run_dir=whole", "algorithm.iterations=6")
+    whole = run("run_dir=whole", "algorithm.iterations=6", "checkpoint_every=1")
     assert whole.wait() == 0, whole.err
-    base = [*short_settings(tiny_model, tiny_judge, reviews_file), "algorithm.iterations=6"]
+    base = [*short, "algorithm.iterations=6"]
     # the first iteration has room
     for stream, limit, every in (("checkpoint", 60_000, 1), ("metrics", 6_000, 0)):
         words = [*base, f"checkpoint_every={every}", f"run_dir={stream}"]
@@ -111,7 +92,7 @@ def test_a_full_disk_stops_the_run_with_one_line_and_it_goes_on_later(
         assert full.wait() == 1, full.err
         (error,) = full.err.splitlines()
         assert error.startswith("error:") and stream in error, error
-        again = run(f"run_dir={stream}", "algorithm.iterations=6")
+        again = run(f"run_dir={stream}", "algorithm.iterations=6", "checkpoint_every=1")
         assert again.wait() == 0, again.err
         assert (tmp_path / stream / "metrics.jsonl").read_bytes() == (
             tmp_path / "whole" / "metrics.jsonl"
@@ -120,7 +101,7 @@ def test_a_full_disk_stops_the_run_with_one_line_and_it_goes_on_later(
 
 def test_divergence_leaves_metrics_and_the_checkpoint_before_it(run: Run, tmp_path: Path) -> None:
     stop = ("algorithm.stop.max_kl=1e-9", "algorithm.kl_estimator=k3")
-    command = run("run_dir=x", "algorithm.iterations=5", *stop)
+    command = run("run_dir=x", "checkpoint_every=1", "algorithm.iterations=5", *stop)
     assert command.wait() == 1
     (error,) = command.err.splitlines()
     last = metrics(tmp_path / "x")[-1]
@@ -131,14 +112,3 @@ def test_divergence_leaves_metrics_and_the_checkpoint_before_it(run: Run, tmp_pa
     assert error.endswith(f"the last good one is x/checkpoints/{stopped:06d}")
     assert (tmp_path / "x" / "checkpoints" / f"{stopped:06d}" / "manifest.json").exists()
     assert not (tmp_path / "x" / "record.json").exists()
-
-
-def test_an_unfinished_run_is_not_continued_with_other_settings(run: Run, tmp_path: Path) -> None:
-    stopped = run("run_dir=x", "algorithm.stop.min_entropy=1e9")
-    assert stopped.wait() == 1
-    before = (tmp_path / "x" / "metrics.jsonl").read_bytes()
-    other = run("run_dir=x", "algorithm.stop.min_entropy=1e9", "algorithm=cory")
-    assert other.wait() == 1
-    (error,) = other.err.splitlines()
-    assert "algorithm.name=ppo" in error and "run_dir=x holds a run with" in error
-    assert (tmp_path / "x" / "metrics.jsonl").read_bytes() == before

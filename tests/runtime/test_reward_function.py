@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import last_wins, metrics, short_settings
+from tests.support.commands import last_wins, metrics
 from tests.support.warm import WarmCommand
 
 Run = Callable[..., WarmCommand]
@@ -28,13 +28,9 @@ BAD = GOOD.replace(
 
 
 @pytest.fixture
-def run(tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path) -> Run:
+def run(short: list[str], tmp_path: Path) -> Run:
     """Runs the command to its end, with the function of `mine.py` and checkpoints at every step."""
-    base = [
-        word
-        for word in short_settings(tiny_model, tiny_judge, reviews_file)
-        if not word.startswith("reward.path")
-    ]
+    base = [word for word in short if not word.startswith("reward.path")]
     own = ("reward=python", "reward.function=mine.py:score", "checkpoint_every=1")
 
     def call(*words: str) -> WarmCommand:

@@ -9,20 +9,21 @@ import pytest
 
 from cory.config import ConfigError
 from cory.config.names import Sweep
-from cory.runtime.sweeps import folder_name, in_stages, jobs_of, standard_folder
-from tests.support.commands import Command, metrics, short_settings, until, workers
+from cory.runtime.sweeps import folder_name, in_stages, jobs_of
+from tests.support.commands import Command, metrics, until, workers
 from tests.support.composing import compose_config
 from tests.support.warm import WarmCommand
 
 
-def test_a_job_for_every_run_seed_and_combination() -> None:
+def test_a_job_for_every_run_and_seed() -> None:
     sweep = Sweep("x/s", {"x/a": ["experiment=e", "k=1"], "x/b": []}, [0, 1])
-    jobs = jobs_of(sweep, ["sweep=x/s", "scale=small", "k=2", "l=3,4"])
-    assert len(jobs) == 8
-    assert jobs[0].words == ["experiment=e", "k=2", "seed=0", "sweep=x/s", "scale=small", "l=3"]
-    assert jobs[0].place == "x/a/l-3_seed0"
+    jobs = jobs_of(sweep, ["sweep=x/s", "k=2"])
+    assert [job.place for job in jobs] == ["x/a/seed0", "x/a/seed1", "x/b/seed0", "x/b/seed1"]
+    assert jobs[0].words == ["experiment=e", "k=2", "sweep=x/s", "seed=0"]
     assert [job.place for job in jobs_of(sweep, ["seed=7"])] == ["x/a/seed7", "x/b/seed7"]
-    assert standard_folder({"scale": "small"}) == "outputs/runs/small/paper"
+    assert [job.name for job in jobs_of(sweep, ["seed=range(0,3)"])] == ["x/a"] * 3 + ["x/b"] * 3
+    with pytest.raises(ConfigError, match=r"k=2,3: a sweep has one value of each setting but"):
+        jobs_of(sweep, ["k=2,3"])
 
 
 def test_runs_that_others_start_from_come_first() -> None:
@@ -35,28 +36,22 @@ def test_runs_that_others_start_from_come_first() -> None:
     ]
 
 
-def test_a_sweep_has_one_scale_and_fidelity() -> None:
-    with pytest.raises(ConfigError, match="fidelity=a,b: a sweep has one"):
-        standard_folder({"fidelity": "a,b"})
-
-
 def test_folders_say_what_varies_and_can_be_typed() -> None:
-    assert folder_name(["algorithm=ppo", "a.k=0.3", "seed=0"]) == "algorithm-ppo_a.k-0.3_seed-0"
+    assert folder_name("algorithm-ppo_a.k-0.3_seed-0") == "algorithm-ppo_a.k-0.3_seed-0"
+    assert folder_name("") == "0"
     # a hash, as what has a dash in its place is another folder
-    assert folder_name(["init_from=jobs/0"]) == "init_from-jobs-0-2d3748a2"
-    assert folder_name(["init_from=jobs-0"]) == "init_from-jobs-0"
-    assert len(folder_name(["x" * 999])) == 129
+    assert folder_name("init_from-jobs/0") == "init_from-jobs-0-2d3748a2"
+    assert len(folder_name("x" * 999)) == 129
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("parallel", [1, 2])
 def test_a_signal_ends_the_whole_sweep_and_every_run_is_saved(
-    parallel: int, tiny_model: str, tiny_judge: str, reviews_file: Path, tmp_path: Path
+    parallel: int, short: list[str], tmp_path: Path
 ) -> None:
-    words = short_settings(tiny_model, tiny_judge, reviews_file)
     many = ["seed=0,1,2", "algorithm.iterations=100000", "hydra.sweep.dir=jobs"]
     # joblib's processes are waited for where Python ends, as a fork does not
-    words = ["-m", *words, *many, f"parallel_runs={parallel}"]
+    words = ["-m", *short, *many, f"parallel_runs={parallel}"]
     warm = parallel == 1
     command = (
         WarmCommand(tmp_path, words) if warm else Command(tmp_path, ["-m", "cory.train", *words])

@@ -27,28 +27,6 @@ if FORKS not in os.environ:  # not in a process that a test has started
     atexit.register(shutil.rmtree, os.environ[FORKS])
 
 
-def short_settings(model: str, judge: str, reviews: Path) -> list[str]:
-    """Settings with which an iteration takes a fraction of a second."""
-    return [
-        f"model.path={model}",
-        f"reward.path={judge}",
-        "task.source=path",
-        f"task.path={reviews}",
-        "task.train_split='train[:80%]'",
-        "task.test_split='train[80%:]'",
-        "task.min_characters=1",
-        "task.max_prompt_tokens=4",
-        "task.observer_template='{answers}: {query}'",
-        "algorithm=ppo",
-        "algorithm.iterations=2",
-        "algorithm.prompts_per_iteration=8",
-        "algorithm.minibatch_size=8",
-        "algorithm.sampling.min_response_tokens=4",
-        "algorithm.sampling.max_response_tokens=6",
-        "evaluation.prompts=8",
-    ]
-
-
 def last_wins(words: Iterable[str]) -> list[str]:
     """The words without those that a later one overrides: Hydra takes each setting once."""
     return list({word.split("=")[0]: word for word in words}.values())

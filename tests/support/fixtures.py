@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from hydra.core.singleton import Singleton
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     DistilBertConfig,
@@ -19,10 +21,14 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from cory import train
 from cory.config import Config
 from cory.models.engine import start_process_group
+from cory.runtime.hydra_setup import look_beside
 from tests.support.agents import MAFT
 from tests.support.building import asked, small_config
+from tests.support.commands import last_wins
+from tests.support.warm import WarmCommand
 
 END = "<|endoftext|>"
 LONGEST = 64  # tokens
@@ -119,6 +125,65 @@ def reviews_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+@pytest.fixture(scope="session")
+def short(tiny_model: str, tiny_judge: str, reviews_file: Path) -> list[str]:
+    """Words for the command with which an iteration takes a fraction of a second."""
+    return [
+        f"model.path={tiny_model}",
+        f"reward.path={tiny_judge}",
+        "task.source=path",
+        f"task.path={reviews_file}",
+        "task.train_split='train[:80%]'",
+        "task.test_split='train[80%:]'",
+        "task.min_characters=1",
+        "task.max_prompt_tokens=4",
+        "task.observer_template='{answers}: {query}'",
+        "algorithm=ppo",
+        "algorithm.iterations=2",
+        "algorithm.prompts_per_iteration=8",
+        "algorithm.minibatch_size=8",
+        "algorithm.sampling.min_response_tokens=4",
+        "algorithm.sampling.max_response_tokens=6",
+        "evaluation.prompts=8",
+    ]
+
+
+@pytest.fixture
+def run(short: list[str], tmp_path: Path) -> Callable[..., WarmCommand]:
+    """Runs the command to its end with these words and others."""
+
+    def call(*words: str) -> WarmCommand:
+        command = WarmCommand(tmp_path, last_wins([*short, *words]))
+        command.wait()
+        return command
+
+    return call
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """`python -m cory.train <words>` in this process: exit code, stdout, stderr."""
+    state = Singleton.get_state()  # Hydra's own: compose_config must work without it
+
+    def call(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["cory-train", *words])
+        code = 0
+        try:
+            train.main()
+        except SystemExit as end:
+            code = 1 if isinstance(end.code, str) else int(end.code or 0)
+            if isinstance(end.code, str):  # the interpreter prints it
+                print(end.code, file=sys.stderr)
+        finally:
+            Singleton.set_state(state)
+            look_beside()  # a plugin, which is no part of that state
+        return (code, *capsys.readouterr())
+
+    return call
 
 
 @pytest.fixture(scope="session")
