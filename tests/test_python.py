@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from cory.config import ConfigError
-from cory.notebook import RunFailed, composed, failure, run, words_of
+from cory.notebook import RunFailed, composed, failure, words_of
 from tests.support.commands import ROOT, last_wins
-from tests.support.refusals import refusal
 from tests.support.warm import Fork
 
 PAGE = ROOT / "docs" / "agents.md"
@@ -141,7 +140,3 @@ def test_what_a_failed_run_raises(tmp_path: Path) -> None:
     assert isinstance(failure(tmp_path, said, begun=True), RunFailed)
     crashed = failure(tmp_path, ["Traceback ...", "KeyError: 3"], begun=False)
     assert isinstance(crashed, RunFailed) and "KeyError: 3" in str(crashed)
-
-
-def test_the_folder_of_own_options_has_to_be_there() -> None:
-    assert "there is no such folder" in refusal(lambda: run(config_dir="nowhere"))

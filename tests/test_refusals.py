@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 
 from cory import train
-from cory.config import ConfigError
 from cory.config.parse import OWN_EXPERIMENT
-from cory.notebook import run
-from cory.runs.run_dir import OVERRIDES
 from cory.runs.settings import SETTINGS
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -116,30 +113,6 @@ def test_an_option_of_ones_own_takes_no_name_that_is_taken(
     file.write_text("{}\n")
     answer = typed(f"--config-dir={tmp_path}", option)
     assert_refused(answer, f"{file}: {option} is an option of cory already; give the file another")
-
-
-def test_a_folder_of_options_is_listed_with_what_was_typed(typed: Typed, tmp_path: Path) -> None:
-    own = tmp_path / "my own"
-    (own / "experiment").mkdir(parents=True)
-    (own / "experiment" / "mine.yaml").write_text("# @package _global_\nseed: 3\n")
-    code, out, err = typed("--config-dir", str(own), "experiment=mine")
-    assert code == 0 and "launch" in out, err
-    (listed,) = tmp_path.rglob(OVERRIDES)
-    assert listed.read_text() == f"--config-dir={own}\nexperiment=mine\n"
-
-
-def test_a_folder_in_the_home_folder_is_found(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").touch()
-    code, _, err = typed("run_dir='~/mine'", "init_from='~/other'")
-    first, second = err.splitlines()  # a line for each mistake
-    assert code == 1 and first.startswith(f"error: run_dir={tmp_path}/mine holds thesis.txt")
-    assert second == f"error: init_from={tmp_path}/other: there is no run"
-    with pytest.raises(ConfigError, match=f"init_from={tmp_path}/other"):
-        run({"init_from": "~/other"})
 
 
 def test_a_launcher_is_refused(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,6 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-import cory.evaluation.scorers
 from cory import distributed
 from cory.config import Config, DiversityConfig
 from cory.episode import Asked, Context, Prompt, Turn
@@ -256,17 +255,3 @@ def test_the_base_model_is_asked_what_agents_are_asked() -> None:
     request: Any = SimpleNamespace(seed=0)
     assert metrics._base_responses(prompts, request) == [["said"], ["said"]]
     assert asked == [prompts[0].opening, "2"] and asked[0] != "1 + 1"
-
-
-def test_nothing_is_loaded_that_nobody_asked_for(
-    monkeypatch: pytest.MonkeyPatch, policies: list[Policy]
-) -> None:
-    monkeypatch.delattr(cory.evaluation.scorers, "load_encoder")
-    monkeypatch.delattr(cory.evaluation.scorers, "load_language_model")
-    debates = [debated([7, 8, None], TEXTS[:3])]
-    found = Diversity(settings(), CPU, [QUESTION]).measure(debates, ["single"] * 2, policies)
-    assert found.keys() == {f"eval/consensus_diversity/turn_{turn}" for turn in (1, 2)}
-    # one agent: no pair to take a number from
-    alone = [debated([7], TEXTS[:1])]
-    config = settings(nll_others=True)
-    assert len(Diversity(config, CPU, [QUESTION]).measure(alone, ["single"] * 2, policies[:1])) == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from tests.support.close import assert_close
 from tests.support.composing import parsed
 from tests.support.fixtures import LONGEST, make_tokenizer, save
 from tests.support.llama import llama_tokenizer
-from tests.support.refusals import refusal
 
 WIDE = {"hidden_size": 128, "intermediate_size": 128, "num_attention_heads": 4}  # for 4 bits
 SAID = [  # query, what the pioneer said, what the observer said
@@ -240,27 +238,3 @@ def test_the_shipped_judge() -> None:
 
 
 # refusals
-
-
-@pytest.mark.parametrize(
-    ("settings", "rule"),
-    [
-        ({"label": None}, "reward.label=null needs a model with one output"),
-        ({"label": "GOOD", "max_tokens": LONGEST + 1}, f"reward.max_tokens={LONGEST + 1} is more"),
-        ({"label": "GOOD", "chat": True}, "reward.chat=true: the tokenizer"),
-    ],
-)
-def test_what_does_not_fit_the_model_is_refused(
-    bert: str, settings: dict[str, Any], rule: str
-) -> None:
-    assert refusal(lambda: classifier(bert, **settings)).startswith(rule)
-
-
-def test_a_chat_is_refused_where_texts_are_read(bert: str) -> None:
-    judge = classifier(bert, label="GOOD", chat=None)
-    chat = ({"role": "system", "content": "Be kind."}, {"role": "user", "content": "the movie"})
-    turn = Turn("a", "solo", 0, "", " good", [1], [2])
-    prompt = Prompt("7", "the movie", messages=chat)
-    assert "cannot be shown prompt 7" in refusal(lambda: judge.score([Episode(prompt, [turn])]))
-    judge.score([Episode(replace(prompt, messages=chat[1:]), [turn])])
-    assert turn.score is not None

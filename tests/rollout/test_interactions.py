@@ -10,7 +10,6 @@ from cory.algorithms.ppo import build_ppo
 from cory.episode import Asked, Prompt
 from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
 from cory.seeding import Streams
-from cory.tasks.imdb import ImdbTask
 from tests.support.composing import parsed
 from tests.support.speaking import Script
 
@@ -120,23 +119,3 @@ def test_what_a_builder_arranges(overrides: list[str], credit: Any, last_context
     script.play(trainer.play, PROMPTS)
     assert [agent for agent, *_ in script.shown] == [agent.name for agent in agents]
     assert script.shown[-1][3][0] == last_context
-
-
-QUERY = "Another fun, witty, frothy"
-
-
-@pytest.mark.parametrize(
-    ("overrides", "answers", "quoted"),
-    [
-        # as printed in Ma et al., App. A.2
-        ([], [" cut different from the usual."], f"‘{QUERY} cut different from the usual.’"),
-        ([], [" one", " two"], f"‘{QUERY} one’, ‘{QUERY} two’"),
-        ([], [" {query} {0} {"], f"‘{QUERY} {{query}} {{0}} {{’"),  # never a template
-        (["fidelity=official"], [" cut."], f'"{QUERY} cut."'),
-    ],
-)
-def test_what_the_observer_of_a_review_sees(
-    overrides: list[str], answers: list[str], quoted: str
-) -> None:
-    shown = ImdbTask.form(parsed(*overrides).task).observer_context(QUERY, answers)
-    assert shown == f"I can make this sentence {quoted} more positive: {QUERY}"

@@ -99,13 +99,6 @@ def test_all_kinds_of_files_give_the_same_prompts(make: Make, tmp_path: Path, ki
     }
 
 
-def test_json_keeps_values_that_look_like_dates_and_numbers(make: Make, tmp_path: Path) -> None:
-    values = ["2024-01-02", "007", 1, None]
-    write_rows(tmp_path / "mine.jsonl", [{"prompt": f"a{n}", "v": v} for n, v in enumerate(values)])
-    found = every(make("task.held_out_share=0.5"))
-    assert [found[f"mine.jsonl:{n + 1}"].columns["v"] for n in range(4)] == values
-
-
 def test_cells_of_a_csv_file_are_the_texts_that_stand_there(make: Make, tmp_path: Path) -> None:
     golds = ["007", "4", "0.5", "NA", "1e3", '"a,\r\nb\n"']
     (tmp_path / "a.csv").write_bytes(
@@ -366,44 +359,3 @@ WRONG = [
 def test_wrong_settings_are_refused(make: Make, overrides: list[str], said: str) -> None:
     message = refusal(lambda: make(*overrides))
     assert all(part in message for part in said.split("|"))
-
-
-FILES = [
-    ("mine.jsonl", "", "has no rows"),
-    ("mine.jsonl", '{"prompt": "a"}\nx\n', "cannot be read: line 2: Expecting value"),
-    (
-        "mine.jsonl",
-        '{"prompt": "a"}\n{"prompt": "\udcff"}\n',
-        "'utf-8' codec can't decode",
-    ),
-    ("mine.jsonl", "[1]\n", "row 1 must be an object with the file's keys"),
-    ("mine.jsonl", '{"prompt": "a"}\n{"prompt": "\\u200b"}\n', "line 2: 'prompt' must be a text"),
-    ("mine.json", "[]", "has no rows"),
-    ("mine.json", '{"prompt": "a"}\n{"prompt": "b"}', "cannot be read: Extra data"),
-    ("mine.json", '{"prompt": ["a"]}', "must be a list of objects with keys"),
-]
-
-
-@pytest.mark.parametrize(("name", "content", "said"), FILES)
-def test_broken_files_are_refused(
-    make: Make, tmp_path: Path, name: str, content: str, said: str
-) -> None:
-    (tmp_path / name).write_text(content, errors="surrogateescape")
-    message = refusal(lambda: make(f"task.path={name}"))
-    assert message.startswith(f"task.path={name}")
-    assert said in message
-
-
-def test_a_template_that_refuses_the_messages_is_named(make: Make, tmp_path: Path) -> None:
-    tools = [{"prompt": [{"role": "tool", "content": "x"}, user(text)]} for text in "yz"]
-    write_rows(tmp_path / "mine.jsonl", tools)
-    said = r"^prompt mine.jsonl:1: model.chat=true: the chat template refuses messages of tool, u"
-    with pytest.raises(ConfigError, match=said):
-        make(*CHAT, "task.train_split='train[:1]'", "task.test_split='train[1:]'")
-
-
-@pytest.mark.parametrize("words", ["reward=exact_match", "evaluation.k=[1,4] evaluation.samples=4"])
-def test_methods_that_need_answers_say_which_setting_gives_them(words: str) -> None:
-    own = ("task=prompts", "task.path=mine.jsonl", "task.held_out_share=0.2")
-    said = refusal(lambda: parsed(*own, *words.split()))
-    assert said.endswith("task=prompts has none: set task.answer_column")
