@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from omegaconf import OmegaConf
 
 from cory.functional.intervals import mean_interval, paired_interval
 from cory.report.numbers import INTERVAL, aligned, interval_text
@@ -19,6 +20,7 @@ from cory.report.runs import AGENT, EVALUATION, LAST, end_values, judged_by, rea
 from cory.runs.files import read_lines
 from cory.runs.recorder import TRAINING
 from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record
+from cory.runs.settings import read_settings
 
 CURVES = "curves.png"
 LEAST_PROMPTS = 20  # of fewer nothing is claimed: their intervals are too narrow too often
@@ -182,21 +184,44 @@ def _judged(changes: pd.DataFrame) -> pd.DataFrame:
     return changes.loc[judged_by([*changes.index])].dropna(subset=["change", "low"])
 
 
-def episodes(lines: Sequence[dict[str, Any]]) -> str:
+def episodes(lines: Sequence[dict[str, Any]], own_play: bool = False) -> str:
     """The last episodes of the training that were kept: the query, and each answer with its score.
 
     lines: of samples.jsonl
+    own_play: also what a play of the user's has told its agents, as an environment does
     """
     rows = []
     for line in [line for line in lines if line["kind"] == TRAINING][-EPISODES:]:
         query = textwrap.shorten(line["prompt"], 200, placeholder=" ...")
         rows.append(f"iteration {line['iteration'] + 1}: {query}")
-        for turn in line["turns"]:
+        for number, turn in enumerate(line["turns"]):
+            heard = told(line, number) if own_play else ""
+            if heard:
+                rows.append(f"    > {textwrap.shorten(heard, 100, placeholder=' ...')}")
             text = textwrap.shorten(turn["response"] or "(absent)", 100, placeholder=" ...")
-            role = "" if turn["role"] == "solo" else f" ({turn['role']})"
+            role = "" if turn["role"] in ("solo", turn["agent"]) else f" ({turn['role']})"
             score = "" if turn["score"] is None else f"  [{turn['score']:+.2f}]"
             rows.append(f"  {turn['agent']}{role}: {text}{score}")
     return "\n".join(rows)
+
+
+def common(text: str, other: str) -> int:
+    """How many characters two texts begin with in common."""
+    pairs = enumerate(zip(text, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(text), len(other)))
+
+
+def told(line: Mapping[str, Any], number: int) -> str:
+    """What an utterance's agent is shown that is neither the prompt's, nor anybody's, nor old.
+
+    line: of samples.jsonl; number: of the utterance
+    """
+    earlier, shown = line["turns"][:number], line["turns"][number]["context"]
+    known = [line["prompt"], *(turn["context"] for turn in earlier)]
+    new = shown[max(common(shown, one) for one in known) :]
+    for said in ((turn["response"] or "").strip() for turn in earlier):
+        new = new.replace(said, "") if said else new
+    return " ".join(new.split())
 
 
 def show_summary(run_dir: Path) -> None:
@@ -206,7 +231,9 @@ def show_summary(run_dir: Path) -> None:
     if iterations > 0:
         last = min(LAST, iterations)
         note = f"(of the training: its first iteration, and the mean of its last {last})"
-        parts = [episodes(read_lines(run_dir / SAMPLES)), f"{parts[0]}\n{note}", sentence(changes)]
+        own_play = OmegaConf.select(read_settings(run_dir), "algorithm.name") == "team"
+        last_ones = episodes(read_lines(run_dir / SAMPLES), own_play)
+        parts = [last_ones, f"{parts[0]}\n{note}", sentence(changes)]
         alone = "seed-" not in run_dir.name and not run_dir.name.startswith("seed")
         next_steps = hints(changes, read_metrics(run_dir), alone)
         parts.append("\n- ".join(["What next:", *next_steps]) if next_steps else "")
