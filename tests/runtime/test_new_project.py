@@ -99,7 +99,7 @@ def test_the_examples_of_teams_are_trained(tmp_path: Path) -> None:
         started = WarmCommand(folder, [*shlex.split(words), *few, f"run_dir={name}"])
         assert started.wait(600) == 0, (words, started.out, started.err)
         assert "rewards: algorithm.play returns them" in started.err
-        assert f"({speakers[name][0]})" in started.out
+        assert f"\n  {speakers[name][0]}: " in started.out
         (line,) = metrics(folder / name)
         for who in [*speakers[name], "team"]:
             assert f"eval/score/{who}" in line and f"rollout/return/{who}" in line
