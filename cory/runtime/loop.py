@@ -57,6 +57,7 @@ class Loop:
     saved: int | None = field(default=None, init=False)  # iterations before the newest checkpoint
     saved_at: float = field(default_factory=time.monotonic, init=False)
     pending: Metrics = field(default_factory=dict, init=False)  # what is not logged yet
+    ended: int | None = field(default=None, init=False)  # iterations of the finished run before
 
     def run(self) -> None:
         """All iterations that are left; Stopped where the run is to stop before its end."""
@@ -96,7 +97,7 @@ class Loop:
         leaving = not last and stopping_anywhere()
         if not trained and (last or leaving or due(iteration, config.checkpoint_every)):
             self._save(iteration + 1, trained=True)
-        if last or due(iteration, config.evaluate_every):
+        if last or due(iteration, config.evaluate_every) or iteration + 1 == self.ended:
             where = f"the evaluation after iteration {iteration + 1} of {iterations}"
             try:
                 self.pending |= self._measure(iteration, where)
@@ -197,6 +198,7 @@ class Loop:
             "record": self.record.state_dict(),
             "metrics": self.pending,
             "trained": trained,
+            "ended": done == self.config.algorithm.iterations,
         }
         self.checkpoints.save(done, self.algorithm.agents, state)
         self.saved, self.saved_at = done, time.monotonic()
@@ -215,7 +217,7 @@ class Loop:
         self.saved, state = restored
         self.algorithm.load_state_dict(state["algorithm"])
         self.record.start(self.saved, state["record"])
-        self.pending = state["metrics"]
+        self.pending, self.ended = state["metrics"], self.saved if state["ended"] else None
         return self.saved - state["trained"], state["trained"]
 
 
