@@ -80,7 +80,11 @@ class Speaker:
         asked = Asked(context, role, round, cast.prompt.id, cast.episode, cast.spoken[role])
         cast.spoken[role] += 1
         cast.waiting.utterances.append(Utterance(self.name, asked, turn))
-        said: Turn = await turn
+        try:
+            said: Turn = await turn
+        except TooLong:  # nothing was said: what is asked instead has the same numbers
+            cast.spoken[role] -= 1
+            raise
         if not aside:
             cast.turns.append(said)
         return said

@@ -30,7 +30,7 @@ SMALL = {
 }
 # files of conf/small that no option is named by: others build on them
 PARTS = {
-    "task": {"no_task", "sums", "word_game"},
+    "task": {"sums", "word_game"},
     "reward": {"no_reward"},
 }
 # the tiny model in place of one that does not fit two CPU cores
@@ -85,6 +85,7 @@ NEEDED = {
     "hardware=multinode": ["hardware.rendezvous=node0:29500"],
     "algorithm=verifier": ["experiment=maporl/verifier_gsm8k"],
     "algorithm=sft": ["experiment=maporl/gsm8k_sft"],
+    "algorithm=team": ["algorithm.play=mine.py:play", "algorithm.agents=[one]"],
     "reward=verifier": ["reward.path=here"],
     "reward=python": ["reward.function=mine.py:score"],
     "reward=classifier": ["reward.path=here"],
