@@ -6,7 +6,7 @@ May import: algorithms, evaluation and everything below.
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +109,12 @@ class TrainedTeam:
         return f"TrainedTeam({', '.join(self.names)}; {self.run_dir})"
 
     def ask(self, prompt: str, agent: str | None = None, **how: Any) -> list[Said]:
-        """What is said about a prompt, in the order of speaking; arguments as of `ask_all`."""
-        (said,) = self.ask_all([prompt], agent, **how)
+        """What is said about a prompt, in the order of speaking; arguments as of `ask_all`.
+
+        columns: those of this prompt alone
+        """
+        columns = how.pop("columns", None)
+        (said,) = self.ask_all([prompt], agent, columns=columns and [columns], **how)
         return said
 
     def ask_all(
@@ -119,12 +123,14 @@ class TrainedTeam:
         """What is said about each prompt; with other prompts before it, other numbers are drawn.
 
         The agents speak in the roles with which training began: pioneer and observers, which read
-        what was said before (`cory`); a debate (`maporl`, `sft`, `maft`); else the first one alone.
+        what was said before (`cory`); a debate (`maporl`, `sft`, `maft`); the user's play (`team`);
+        else the first one alone.
 
         agent: this one alone; `base` is the model before training
         how: `greedy=True` takes the likeliest token instead of sampling as the run did; `seed` is
             of the random numbers (default: the run's); `max_tokens` is the most of a response
-            (default: the run's)
+            (default: the run's); `columns` are, for each prompt, what a line of the user's data
+            has beside its text, for a play that reads them
         ConfigError: an agent that is not there, a prompt that is empty or too long
         """
         require(
@@ -154,12 +160,18 @@ class TrainedTeam:
         greedy: bool = False,
         seed: int | None = None,
         max_tokens: int | None = None,
+        columns: Sequence[Mapping[str, Any]] | None = None,
     ) -> list[Episode]:
         """An episode per prompt; arguments as of `ask_all`."""
         sampling = self.config.algorithm.sampling
         limit = sampling.max_response_tokens if max_tokens is None else max_tokens
         require(limit >= 1, f"max_tokens={limit}: must be at least 1")
         asked = [self._prompt(prompt, limit) for prompt in prompts]
+        if columns is not None:
+            asked = [
+                replace(prompt, columns=own, answer=own.get("answer"))
+                for prompt, own in zip(asked, columns, strict=True)
+            ]
         # as in the run's evaluations, which began with these numbers
         key = (self.config.seed if seed is None else seed, MEASURED)
         return RollOut(self.actors, limit, None if greedy else sampling, key)(play, asked)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cory import load_team
+from cory.config import ConfigError
 from cory.report import compare
 from cory.runtime import new_project as new
 from cory.runtime.new_project import ASSETS, make_project
@@ -82,7 +84,7 @@ def test_the_page_shows_the_examples_of_teams_whole() -> None:
 
 
 @pytest.mark.slow
-def test_the_examples_of_teams_are_trained(tmp_path: Path) -> None:
+def test_the_examples_of_teams_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "mine"
     make_project(folder, "team")
     typed = re.findall(r"^    cory-train (.*)$", (folder / "README.md").read_text(), re.M)
@@ -105,3 +107,8 @@ def test_the_examples_of_teams_are_trained(tmp_path: Path) -> None:
             assert f"eval/score/{who}" in line and f"rollout/return/{who}" in line
         agents = {path.name for path in (folder / name / "agents").iterdir()}
         assert agents == {*speakers[name]}
+    monkeypatch.chdir(folder)
+    said = load_team("nim", "cpu").ask("Heap 9", columns={"heap": 9}, seed=3)
+    assert said[0].role == "first" and [one.role for one in said[1:2]] in ([], ["second"])
+    with pytest.raises(ConfigError, match=r"nim\.py, line 7: KeyError"):
+        load_team("nim", "cpu").ask("Heap 9")
