@@ -44,14 +44,19 @@ class Parts:
 
         bundle: of their models; None: the first one
         """
-        bundle, config = bundle or self.bundle, self.config
-        start = config.init_from is None
-        policies = {
-            model.name: PPOPolicy(bundle, model, engine, config.algorithm, config.hardware, start)
-            for model, engine in self._engines(self._models(names, bundle), bundle)
-        }
+        bundle = bundle or self.bundle
+        policies = self._ppo_policies(self._models(names, bundle), bundle)
         self._store(bundle)
         return policies
+
+    def _ppo_policies(
+        self, models: Iterable[ActorCriticModel], bundle: ModelBundle
+    ) -> dict[str, PPOPolicy]:
+        config, start = self.config, self.config.init_from is None
+        return {
+            model.name: PPOPolicy(bundle, model, engine, config.algorithm, config.hardware, start)
+            for model, engine in self._engines(models, bundle)
+        }
 
     def new_ppo_team(
         self, names: Sequence[str], others: Mapping[str, Path | None]
@@ -77,11 +82,7 @@ class Parts:
                 setting = f"algorithm.fixed.{model.name}"
                 start_from(run_dir, [model], bundle.config, "model", setting)
         own = self._initialised(models[: len(names)], names, bundle)
-        start = config.init_from is None
-        learners = {
-            model.name: PPOPolicy(bundle, model, engine, config.algorithm, config.hardware, start)
-            for model, engine in self._engines(own, bundle)
-        }
+        learners = self._ppo_policies(own, bundle)
         engine = next(iter(learners.values())).engine  # which keeps the base of the adapters
         frozen = models[len(names) :]
         self._store(bundle)

@@ -60,7 +60,6 @@ def cores() -> int:
 class BatchPlan:
     """Numbers derived from the three configured batch sizes and the number of processes."""
 
-    minibatches: int  # optimiser steps per epoch
     microbatch: int  # turns per forward and backward pass of one process
     accumulation: int  # microbatches per optimiser step
 
@@ -83,4 +82,4 @@ def batch_plan(
     times = "" if processes == 1 else f" times the number of processes, {processes}"
     most = f"hardware.microbatch_size={micro}{times}"
     require(share % micro == 0, f"{key}: must be a multiple of {most}")
-    return BatchPlan(turns // minibatch, micro, share // micro)
+    return BatchPlan(micro, share // micro)

@@ -170,7 +170,7 @@ def test_no_setting_of_the_method_is_left_out_of_the_released_ones() -> None:
 def test_a_step_learns_from_one_answer_whatever_the_processes(model: str) -> None:
     config = parse_config(composed(f"experiment=maft/{model}_math_maft"))
     plan = plan_of(config)
-    assert (plan.minibatches, plan.microbatch, plan.accumulation) == (1, 1, 1)
+    assert (plan.microbatch, plan.accumulation) == (1, 1)
     assert config.hardware.world == 8
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig
 
-from cory.config import MaporlConfig, parse_config, plan_of
+from cory.config import MaporlConfig, parse_config
 from tests.support.composing import changed, composed, leaves, options, selected, variants
 
 TASKS = ("gsm8k", "anli")
@@ -151,7 +151,7 @@ def test_each_question_is_debated_once(task: str) -> None:
     algorithm = config.algorithm
     assert isinstance(algorithm, MaporlConfig)
     assert algorithm.iterations * algorithm.prompts_per_iteration == 12_800
-    assert plan_of(config).minibatches == 8
+    assert algorithm.turns_per_policy() == 8 * algorithm.minibatch_size
     # all seven projections have adapters; Phi-3 joins three and two of them
     assert set(config.model.adapter.targets or []) == {
         *("qkv_proj", "o_proj", "gate_up_proj", "down_proj"),

@@ -27,7 +27,7 @@ def hardware(*words: str) -> HardwareConfig:
 
 
 def test_settings_follow_hardware_plan_and_precision() -> None:
-    plan = BatchPlan(minibatches=4, microbatch=8, accumulation=16)
+    plan = BatchPlan(microbatch=8, accumulation=16)
     assert deepspeed_settings(hardware("zero_stage=2"), plan, "bf16", 0.5) == {
         "train_micro_batch_size_per_gpu": 8,
         "gradient_accumulation_steps": 16,

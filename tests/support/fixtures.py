@@ -127,16 +127,23 @@ def reviews_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def on_reviews(model: str, judge: str, reviews: Path) -> list[str]:
+    """Words for these models and sixty reviews, of which 12 are held out."""
+    return [
+        f"model.path={model}",
+        f"reward.path={judge}",
+        "task.source=path",
+        f"task.path={reviews}",
+        "task.train_split='train[:80%]'",
+        "task.test_split='train[80%:]'",
+    ]
+
+
 @pytest.fixture(scope="session")
 def short(tiny_model: str, tiny_judge: str, reviews_file: Path) -> list[str]:
     """Words for the command with which an iteration takes a fraction of a second."""
     return [
-        f"model.path={tiny_model}",
-        f"reward.path={tiny_judge}",
-        "task.source=path",
-        f"task.path={reviews_file}",
-        "task.train_split='train[:80%]'",
-        "task.test_split='train[80%:]'",
+        *on_reviews(tiny_model, tiny_judge, reviews_file),
         "task.min_characters=1",
         "task.max_prompt_tokens=4",
         "task.observer_template='{answers}: {query}'",
@@ -198,14 +205,7 @@ def config_of(
     tiny_model: str, tiny_judge: str, reviews_file: Path, process_group: None
 ) -> Callable[..., Config]:
     """Checked settings of a small run on the tiny random models: `config_of(*overrides)`."""
-    base = [
-        f"model.path={tiny_model}",
-        f"reward.path={tiny_judge}",
-        "task.source=path",
-        f"task.path={reviews_file}",
-        "task.train_split='train[:80%]'",
-        "task.test_split='train[80%:]'",
-    ]
+    base = on_reviews(tiny_model, tiny_judge, reviews_file)
     return lambda *overrides: small_config(base, *overrides)
 
 

@@ -99,7 +99,7 @@ def test_the_sum_over_steps_ends_with_the_first_that_is_not_finite() -> None:
 
 def test_only_what_is_filled_up_may_be_smaller_than_the_processes() -> None:
     plan = batch_plan(1, 1, 4, 8, fills=True)
-    assert (plan.minibatches, plan.microbatch, plan.accumulation) == (1, 1, 1)
+    assert (plan.microbatch, plan.accumulation) == (1, 1)
     with pytest.raises(ConfigError, match="must be a multiple of the number of processes"):
         batch_plan(1, 1, 4, 8)
     with pytest.raises(ConfigError, match="=12: must be a multiple of the number of processes"):
