@@ -11,7 +11,7 @@ from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import Evaluator
 from cory.models.policy import Policy
 from cory.runs.signals import StopPoint, never_stop
-from cory.trainers.state import Stateful
+from cory.trainers.steps import Stateful
 
 
 class Algorithm(Stateful, Protocol):

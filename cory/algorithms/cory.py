@@ -3,17 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cory.algorithms.credit import credit_rule
-from cory.algorithms.parts import Parts, numbered
+from cory.algorithms.parts import Parts, credit_rule, numbered
 from cory.config import CoryConfig
 from cory.episode import Episode, Metrics, Prompt
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.evaluation.response_scores import score_metrics
 from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
 from cory.rollout.scheduler import Cast, Play
-from cory.trainers.estimators import estimator_of
 from cory.trainers.metrics import role_metrics, transfer_metrics
-from cory.trainers.ppo import PPOTrainer
+from cory.trainers.ppo import PPOTrainer, estimator_of
 
 CREDIT = {"all": shared_sum, "mean": shared_mean, "later": own_and_later}
 # observer_context(query, answers so far) -> the observer's prompt

@@ -24,10 +24,8 @@ from cory.evaluation.responses import TEAM, BeforeEach, EvalRequest
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Actor, Policy
 from cory.rollout.debate import Debate
-from cory.rollout.debate_prompts import Chat, DebateWording, Plain
-from cory.rollout.endpoint import EndpointActor, Server
-from cory.rollout.maft_prompts import Identified, SumUp, Told
-from cory.rollout.opponents import REPLIES
+from cory.rollout.debate_prompts import Chat, DebateWording, Identified, Plain, SumUp, Told
+from cory.rollout.endpoint import REPLIES, EndpointActor, Server
 from cory.rollout.scheduler import Cast
 from cory.tasks import Form, Task
 from cory.trainers.supervised import FinetunePlan, SupervisedTrainer

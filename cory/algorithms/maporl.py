@@ -17,8 +17,7 @@ from cory.rewards import Reward, ScoredOnce
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Graded, Plain
 from cory.tasks.judged import judge_rest
-from cory.trainers.estimators import estimator_of
-from cory.trainers.ppo import PPOTrainer
+from cory.trainers.ppo import PPOTrainer, estimator_of
 
 
 def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:

@@ -1,12 +1,15 @@
-"""The components that algorithms are assembled from."""
+"""The components that algorithms are assembled from; credit rules of the user's."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
-from cory.config import BatchPlan, Config
+from cory import distributed
+from cory.config import BatchPlan, Config, ConfigError, require
+from cory.episode import Episode
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.bundle import ModelBundle
 from cory.models.engine import Engine
@@ -14,10 +17,19 @@ from cory.models.policy import Policy, PPOPolicy
 from cory.models.precision import store_as_products
 from cory.models.shared_engine import StoredWeights
 from cory.rewards import Reward
+from cory.rewards.python_function import as_number
 from cory.runs.export import agent_folders, load_agent, start_from
 from cory.seeding import Streams
 from cory.tasks import Task
-from cory.trainers.state import Stateful
+from cory.trainers.steps import Stateful
+from cory.user_function import RAISED, UserFunction, load_function, told
+
+CreditRule = Callable[[list[Episode]], None]  # fills turn.credit of every turn
+P = TypeVar("P", bound=Policy)
+Make = Callable[[ModelBundle, ActorCriticModel, Engine], P]
+# name -> directory of the finished run that an agent is of; None: it begins as the model came
+Others = Mapping[str, Path | None]
+Loaders = Mapping[str, Callable[[], Policy]]
 
 
 @dataclass(frozen=True)
@@ -37,81 +49,94 @@ class Parts:
         """The components whose state a checkpoint keeps."""
         return {"task": self.task, "streams": self.streams}
 
-    def new_ppo_policies(
+    def new_policies(
         self, names: Sequence[str], bundle: ModelBundle | None = None
-    ) -> dict[str, PPOPolicy]:
-        """Policies trained by PPO, starting from the pretrained model or `init_from`.
+    ) -> dict[str, Policy]:
+        """Policies to train, starting from the pretrained model or `init_from`.
 
         bundle: of their models; None: the first one
         """
         bundle = bundle or self.bundle
-        policies = self._ppo_policies(self._models(names, bundle), bundle)
-        self._store(bundle)
-        return policies
+        if self.config.algorithm.one_engine(bundle.config.sharing):
+            policies = self._sharing_an_engine(names, bundle)
+            self._store(bundle)
+            return policies
+        return self._policies(self._plain, names, bundle)
 
-    def _ppo_policies(
-        self, models: Iterable[ActorCriticModel], bundle: ModelBundle
+    def new_ppo_policies(
+        self, names: Sequence[str], bundle: ModelBundle | None = None
     ) -> dict[str, PPOPolicy]:
-        config, start = self.config, self.config.init_from is None
-        return {
-            model.name: PPOPolicy(bundle, model, engine, config.algorithm, config.hardware, start)
-            for model, engine in self._engines(models, bundle)
-        }
+        """Policies to train by PPO; all else as `new_policies`."""
+        return self._policies(self._ppo, names, bundle or self.bundle)
 
     def new_ppo_team(
-        self, names: Sequence[str], others: Mapping[str, Path | None]
+        self, names: Sequence[str], others: Others
     ) -> tuple[dict[str, PPOPolicy], dict[str, Policy]]:
-        """Policies trained by PPO, and others, which are never trained.
+        """Policies to train by PPO, and others, which are never trained."""
+        learners, loaders = self._with_others(self._ppo, names, others, "algorithm.fixed")
+        return learners, {name: load() for name, load in loaders.items()}
 
-        others: name -> directory of the finished run that it is of; None: it begins as the model
-            came
+    def new_player(self, name: str, others: Others) -> tuple[Policy, Loaders]:
+        """A policy to train, and functions that load others, which are never trained.
+
+        Adapters among these are in memory from the start. A frozen reference is kept only where the
+        settings say that it is read.
         """
-        bundle, config = self.bundle, self.config
+        setting = "algorithm.opponents"
+        learners, loaders = self._with_others(self._plain, [name], others, setting)
+        copies = self.bundle.config.sharing == "copies"
+        if copies and not self.config.algorithm.reads_reference():
+            self.bundle.drop_reference()
+        return learners[name], loaders
+
+    def _with_others(
+        self, make: Make[P], names: Sequence[str], others: Others, setting: str
+    ) -> tuple[dict[str, P], Loaders]:
+        """Policies to train, and functions that give others of the first model.
+
+        setting: the group of settings that names the others
+        """
+        bundle, hardware = self.bundle, self.config.hardware
         if bundle.config.sharing == "copies":
-            learners = self.new_ppo_policies(names)
+            learners = self._policies(make, names, bundle)
             return learners, {
-                name: Policy(bundle, self._fixed_model(name, folder), None, config.hardware)
-                for name, folder in others.items()
+                name: self._loader(name, run_dir, f"{setting}.{name}")
+                for name, run_dir in others.items()
             }
         # first of all: under ZeRO-3 a learner's engine splits the base with all of its adapters
-        head = config.algorithm.has_value_head()
+        head = self.config.algorithm.has_value_head()
         models = list(bundle.new_models([*names, *others], self.streams.init, head))
         for model in models[len(names) :]:
             run_dir = others[model.name]
             if run_dir is not None:
-                setting = f"algorithm.fixed.{model.name}"
-                start_from(run_dir, [model], bundle.config, "model", setting)
-        own = self._initialised(models[: len(names)], names, bundle)
-        learners = self._ppo_policies(own, bundle)
+                start_from(run_dir, [model], bundle.config, "model", f"{setting}.{model.name}")
+        own = self._engines(self._initialised(models[: len(names)], names, bundle), bundle)
+        learners = {model.name: make(bundle, model, engine) for model, engine in own}
         engine = next(iter(learners.values())).engine  # which keeps the base of the adapters
-        frozen = models[len(names) :]
+        frozen = {m.name: Policy(bundle, m, engine, hardware) for m in models[len(names) :]}
         self._store(bundle)
-        return learners, {
-            model.name: Policy(bundle, model, engine, config.hardware) for model in frozen
-        }
+        return learners, {name: partial(frozen.__getitem__, name) for name in frozen}
 
-    def _fixed_model(self, name: str, run_dir: Path | None) -> ActorCriticModel:
-        """The agent of this name in another run, or its only one; None: the model as it came."""
-        bundle, setting = self.bundle, f"algorithm.fixed.{name}"
-        if run_dir is None:
-            return bundle.loaded(name, bundle.config.path, setting)
-        folder = agent_folders(run_dir, [name], bundle.config, "model", setting)[name]
-        return bundle.loaded(name, str(folder), setting)
+    def _loader(self, name: str, run_dir: Path | None, setting: str) -> Callable[[], Policy]:
+        """Loads an agent; a run that does not fit is refused at once."""
+        bundle, path = self.bundle, self.bundle.config.path
+        if run_dir is not None:
+            path = str(agent_folders(run_dir, [name], bundle.config, "model", setting)[name])
+        hardware = self.config.hardware
+        return lambda: Policy(bundle, bundle.loaded(name, path, setting), None, hardware)
 
-    def new_policies(
-        self, names: Sequence[str], bundle: ModelBundle | None = None
-    ) -> dict[str, Policy]:
-        """Policies trained otherwise; all else as `new_ppo_policies`."""
-        bundle, hardware = bundle or self.bundle, self.config.hardware
-        if self.config.algorithm.one_engine(bundle.config.sharing):
-            policies = self._sharing_an_engine(names, bundle)
-        else:
-            policies = {
-                model.name: Policy(bundle, model, engine, hardware)
-                for model, engine in self._engines(self._models(names, bundle), bundle)
-            }
+    def _policies(self, make: Make[P], names: Sequence[str], bundle: ModelBundle) -> dict[str, P]:
+        engines = self._engines(self._models(names, bundle), bundle)
+        policies = {model.name: make(bundle, model, engine) for model, engine in engines}
         self._store(bundle)
         return policies
+
+    def _plain(self, bundle: ModelBundle, model: ActorCriticModel, engine: Engine) -> Policy:
+        return Policy(bundle, model, engine, self.config.hardware)
+
+    def _ppo(self, bundle: ModelBundle, model: ActorCriticModel, engine: Engine) -> PPOPolicy:
+        config, start = self.config, self.config.init_from is None
+        return PPOPolicy(bundle, model, engine, config.algorithm, config.hardware, start)
 
     def _sharing_an_engine(self, names: Sequence[str], bundle: ModelBundle) -> dict[str, Policy]:
         """Policies with full copies whose weights take turns in one engine."""
@@ -123,51 +148,6 @@ class Parts:
             stored.append(StoredWeights(model.name, engine))
         hardware = self.config.hardware
         return {own.name: Policy(bundle, first, engine, hardware, own) for own in stored}
-
-    def new_players(
-        self, name: str, others: Mapping[str, Path]
-    ) -> tuple[Policy, Mapping[str, Callable[[], Policy]]]:
-        """A policy to train, and functions that load the agents of other runs, never trained.
-
-        Adapters among these are in memory from the start. A frozen reference is kept only where the
-        settings say that it is read.
-
-        others: name -> directory of a finished run with one agent
-        """
-        bundle, hardware = self.bundle, self.config.hardware
-        if bundle.config.sharing == "copies":
-            learner = self.new_policies([name])[name]
-            if not self.config.algorithm.reads_reference():
-                bundle.drop_reference()
-            return learner, {other: self._loader(other, others[other]) for other in others}
-        models: list[ActorCriticModel] = []
-        # first of all: under ZeRO-3 the learner's engine splits the base with all of its adapters
-        head = self.config.algorithm.has_value_head()
-        for model in bundle.new_models([name, *others], self.streams.init, head):
-            if models:
-                setting = f"algorithm.opponents.{model.name}"
-                start_from(others[model.name], [model], bundle.config, "model", setting)
-            models.append(model)
-        learners = self._initialised(models[:1], [name], bundle)
-        ((model, engine),) = self._engines(learners, bundle)
-        learner = Policy(bundle, model, engine, hardware)
-        # an adapter lies on the base that the learner's engine keeps
-        frozen = {
-            model.name: Policy(bundle, model, learner.engine, hardware) for model in models[1:]
-        }
-        self._store(bundle)
-        return learner, {name: partial(frozen.__getitem__, name) for name in frozen}
-
-    def _loader(self, name: str, run_dir: Path) -> Callable[[], Policy]:
-        """Loads the agent of another run; refused at once where the run does not fit."""
-        bundle, setting = self.bundle, f"algorithm.opponents.{name}"
-        folder = agent_folders(run_dir, [name], bundle.config, "model", setting)[name]
-
-        def load() -> Policy:
-            model = bundle.loaded(name, str(folder), setting)
-            return Policy(bundle, model, None, self.config.hardware)
-
-        return load
 
     def _store(self, bundle: ModelBundle) -> None:
         """Keep what never trains in the precision of its products, once all copies are made."""
@@ -215,3 +195,40 @@ class Parts:
 def numbered(count: int) -> list[str]:
     """`agent_0` to `agent_<count - 1>`."""
     return [f"agent_{number}" for number in range(count)]
+
+
+def credit_rule(value: str, rules: Mapping[str, CreditRule]) -> CreditRule:
+    """The rule that `algorithm.credit` names: one of these, or the user's function.
+
+    The function takes the utterances of an episode, in their order, each with `agent`, `role`,
+    `text` and `score`, and returns a number for each.
+    """
+    if value in rules:
+        return rules[value]
+    function = load_function("algorithm.credit", value)
+
+    def assign(episodes: list[Episode]) -> None:
+        # by one process: what it draws is the same in all
+        credits = distributed.first_works(lambda: [credits_of(function, e) for e in episodes])
+        for episode, values in zip(episodes, credits, strict=True):
+            for turn, credit in zip(episode.turns, values, strict=True):
+                turn.credit = credit
+
+    return assign
+
+
+def credits_of(function: UserFunction, episode: Episode) -> list[float]:
+    """What the user's function returns for an episode; ConfigError unless it is what it must be."""
+    said = f"{function.said}, prompt {episode.prompt.id}"
+    try:
+        returned = function.call(episode.turns)
+    except RAISED as error:  # whatever a user's function raises
+        raise ConfigError(f"{said}: {told(error, function.file)}") from error
+    turns = len(episode.turns)
+    values = returned if isinstance(returned, list) else []
+    numbers = [number for value in values if (number := as_number(value)) is not None]
+    require(
+        len(numbers) == len(values) == turns,
+        f"{said}: must return a list of {turns} numbers, one per utterance; got {returned!r}",
+    )
+    return numbers

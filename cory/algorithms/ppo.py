@@ -6,8 +6,7 @@ from cory.evaluation.evaluate import TeamEvaluator
 from cory.evaluation.response_scores import score_metrics
 from cory.functional.credit import own_score
 from cory.rollout.scheduler import single_turn
-from cory.trainers.estimators import estimator_of
-from cory.trainers.ppo import PPOTrainer
+from cory.trainers.ppo import PPOTrainer, estimator_of
 
 
 def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:

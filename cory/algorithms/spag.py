@@ -21,12 +21,9 @@ from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
 from cory.functional.offline import OfflineLoss, kl_imitation_loss, self_play_loss
 from cory.functional.statistics import mean
-from cory.games.transcript import FinishedGame
-from cory.models.fingerprint import weights_fingerprint
+from cory.games.transcript import FinishedGame, read_games
 from cory.rewards.game_outcome import GameOutcome
-from cory.rollout.game_store import GameSet, read_set, require_ids, sampled_ids, vocabulary_digest
-from cory.rollout.games import WordGame
-from cory.rollout.opponents import Opponents
+from cory.rollout.games import GameSet, Opponents, WordGame, vocabulary_digest
 from cory.rollout.scheduler import RollOut
 from cory.runs.signals import leave_if_asked
 from cory.seeding import generator
@@ -100,7 +97,7 @@ class GameTraining:
         self.reward: GameOutcome = parts.reward
         self.run_dir = Path(parts.config.run_dir)
         others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
-        self.policy, frozen = parts.new_players(AGENT, others)
+        self.policy, frozen = parts.new_player(AGENT, others)
         self.task.require_room(parts.bundle.tokens)
         self.texts = parts.bundle.texts
         self.texts.require_learnable()
@@ -179,7 +176,7 @@ class GameCollector:
     def __init__(self, training: GameTraining, selection: TrainingSelection) -> None:
         self.training = training
         self.selection = selection
-        self.own_tokens = vocabulary_digest(training.parts.bundle.tokenizer)
+        self.tokenizer = vocabulary_digest(training.parts.bundle.tokenizer)
 
     def __call__(self, epoch: int, again: bool) -> StoredGames:
         """The set of an epoch.
@@ -189,12 +186,8 @@ class GameCollector:
         training = self.training
         if training.config.games == "none":
             return StoredGames([], [])
-        if training.config.from_file:
-            games, same_tokens = self._read()
-        else:
-            games = self._play(epoch, again)
-            same_tokens = training.config.games == "self_play"
-        examples, selected = self.selection.examples(games, epoch, same_tokens)
+        games = self._read() if training.config.from_file else self._play(epoch, again)
+        examples, selected = self.selection.examples(games, epoch, self.tokenizer)
         metrics = set_metrics(games, training.reward) | selected
         if training.opponents.endpoint is not None:
             requests, tokens = training.opponents.endpoint.spent()
@@ -203,13 +196,13 @@ class GameCollector:
         kept = training.parts.config.samples_kept
         return StoredGames(examples, [self._episode(played) for played in games[:kept]], metrics)
 
-    def _read(self) -> tuple[list[FinishedGame], bool]:
-        """A file's first games about training words; whether their token ids are this model's."""
+    def _read(self) -> list[FinishedGame]:
+        """A file's first games about training words; a run wrote its shortest games first."""
         config, task = self.training.config, self.training.task
         path = Path(config.games).expanduser()
-        every, same_tokens = read_set(
-            path, task.game, "algorithm.games", self.training.parts.bundle.tokenizer
-        )
+        every = read_games(path, task.game, "algorithm.games")
+        if all(played.number is not None for played in every):
+            every.sort(key=lambda played: played.number or 0)
         words = set(task.train_words)
         games = [played for played in every if played.word in words]
         wanted = config.games_per_epoch
@@ -219,26 +212,22 @@ class GameCollector:
             f"words; algorithm.iterations_per_epoch x algorithm.prompts_per_iteration asks for "
             f"{wanted}",
         )
-        return games[:wanted], same_tokens
+        return games[:wanted]
 
     def _play(self, epoch: int, again: bool) -> list[FinishedGame]:
         """Play every word once, many games side by side; those on disk are not played again."""
         training = self.training
         path = training.run_dir / "games" / f"epoch_{epoch:03d}.jsonl"
         itself = training.config.games == "self_play"
-        weights = None
-        if itself and not again:
-            weights = weights_fingerprint({AGENT: training.policy})
-        games = GameSet(path, training.task.game, self.own_tokens, weights)
+        games = GameSet(path, training.task.game, self.tokenizer)
         wanted = training.config.games_per_epoch
         if again:
-            require_ids(games.found.values(), len(training.parts.bundle.tokenizer))
             require(
                 sorted(games.found) == list(range(wanted)),
                 f"{path} holds {len(games.found)} of the {wanted} games that this run had begun to "
                 f"learn from; delete {training.run_dir} to start again",
             )
-            return games.close()
+            return games.games()
         prompts = training.task.sample(wanted)
         size, seed = training.config.game_batch, training.parts.config.seed
         kind = "itself" if itself else training.config.games
@@ -262,8 +251,9 @@ class GameCollector:
             )
             # ZeRO-3 gathers its weights once for all utterances of these games
             with training.policy.whole() if itself else nullcontext():
-                games.found |= game(roll_out, prompts[start : start + size])
-        return games.close()
+                game(roll_out, prompts[start : start + size])
+            games.share()
+        return games.games()
 
     def _stop_if_asked(self, games: GameSet, wanted: int) -> None:
         """Collecting may take hours: it can be interrupted between any two utterances."""
@@ -271,7 +261,7 @@ class GameCollector:
 
     def _episode(self, played: FinishedGame) -> Episode:
         """A game as samples.jsonl keeps it."""
-        training, ids = self.training, sampled_ids(played)
+        training, ids = self.training, played.ids
         outcome = training.reward.settled(played.outcome)
         turns = [
             Turn(
@@ -293,7 +283,7 @@ def set_metrics(games: Sequence[FinishedGame], reward: GameOutcome) -> Metrics:
     """Metrics of a set of games. Shares are of all games, those with broken rules included."""
     outcomes = [reward.settled(played.outcome) for played in games]
     utterances = [utterance for played in games for utterance in played.utterances]
-    sampled = [len(own) for played in games for own in sampled_ids(played) or [] if own]
+    sampled = [len(own) for played in games for own in played.ids or [] if own]
     metrics = {
         "game/games": float(len(games)),
         "game/ties": mean(outcome.valid and not outcome.winners for outcome in outcomes),

@@ -14,7 +14,6 @@ from cory.games.state import GameState
 from cory.games.transcript import FinishedGame
 from cory.models.tokenization import Texts
 from cory.rewards.game_outcome import GameOutcome
-from cory.rollout.game_store import sampled_ids
 from cory.rollout.games import fitting
 from cory.tasks.game import GameTask
 from cory.trainers.offline import OfflineExample
@@ -38,11 +37,11 @@ class TrainingSelection:
     seed: int
 
     def examples(
-        self, games: Sequence[FinishedGame], epoch: int, same_tokens: bool
+        self, games: Sequence[FinishedGame], epoch: int, tokenizer: str
     ) -> tuple[list[list[OfflineExample]], Metrics]:
         """The examples of each game, and metrics of the selection.
 
-        same_tokens: the games' token ids are this model's
+        tokenizer: `vocabulary_digest` of the model's; token ids of others are not learnt from
         """
         learnt = Counter(role for played in games for role in self._roles(played))
         weights = dict.fromkeys(learnt, 1.0)
@@ -52,7 +51,7 @@ class TrainingSelection:
         long = 0
         for number, played in enumerate(games):
             key = (self.seed, STYLE, epoch, number)
-            own = list(self._game_examples(played, key, weights, same_tokens))
+            own = list(self._game_examples(played, key, weights, tokenizer))
             selected.append([e for e in own if len(e.response_ids) <= self.longest])
             long += len(own) - len(selected[-1])
         count = sum(map(len, selected))
@@ -82,11 +81,11 @@ class TrainingSelection:
         played: FinishedGame,
         key: tuple[int, ...],
         weights: Mapping[str, float],
-        same_tokens: bool,
+        tokenizer: str,
     ) -> Iterator[OfflineExample]:
         """The winners' utterances in a game, but empty ones."""
         outcome = self.reward.settled(played.outcome)
-        sampled = sampled_ids(played) if same_tokens else None
+        sampled = played.ids if played.tokenizer == tokenizer else None
         for role in self._roles(played):
             places = [place for place, said in enumerate(played.utterances) if said.role == role]
             worth, turns = self.reward.worth(outcome, role), len(places)

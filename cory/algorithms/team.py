@@ -1,17 +1,16 @@
 """A team of the user's own: who speaks when, seeing what, is the function `algorithm.play`."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from cory import distributed
-from cory.algorithms.credit import credit_rule
-from cory.algorithms.opponent_pool import OpponentPool
-from cory.algorithms.parts import Parts
-from cory.config import TeamConfig, require
+from cory.algorithms.parts import Parts, credit_rule
+from cory.config import SamplingConfig, TeamConfig, require
 from cory.endpoint import Endpoint
-from cory.episode import Context, Episode, Metrics
+from cory.episode import Asked, Context, Episode, Metrics, Turn
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.evaluation.responses import TEAM
 from cory.evaluation.returns import return_metrics, returns_of
@@ -19,13 +18,15 @@ from cory.functional.credit import mean_over_roles, own_and_later, own_return, s
 from cory.functional.statistics import mean
 from cory.models.policy import Actor, Policy, PPOPolicy
 from cory.rewards import Reward
-from cory.rollout.endpoint import EndpointActor, Server
-from cory.rollout.opponents import REPLIES
+from cory.rollout.endpoint import REPLIES, EndpointActor, Server
 from cory.rollout.team import TeamRules, team_play
-from cory.runs.export import export_agents
-from cory.trainers.estimators import estimator_of
-from cory.trainers.ppo import PPOTrainer
+from cory.runs.export import export_agents, load_agent
+from cory.runs.run_dir import AGENTS
+from cory.seeding import uniforms
+from cory.trainers.ppo import PPOTrainer, estimator_of
 from cory.user_function import load_function
+
+POOL = "pool"  # folder of the run directory: a folder per version, each like a run's own
 
 
 def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
@@ -80,6 +81,56 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
         ),
         carried={**parts.carried, **pools},
     )
+
+
+@dataclass
+class OpponentPool:
+    """An `Actor` that speaks, in each iteration, as one of the pool's versions of the learner.
+
+    The first is the frozen reference; every `every` iterations the learner as it then is joins.
+    Which one plays depends on seed and iteration alone. Every process calls each method.
+    """
+
+    name: str
+    learner: Policy
+    version: Policy  # gets the weights of the version that plays
+    every: int
+    seed: int
+    run_dir: Path
+    export: Callable[[Path, int], None]  # writes the learner after so many iterations
+    present: int = field(init=False, default=0)  # iterations of the version that plays; 0: none
+
+    def turns(
+        self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
+    ) -> Sequence[Turn]:
+        """As `Actor`."""
+        speaker = self.version if self.present else self.learner.reference(self.name)
+        return speaker.turns(asked, limit, sampling)
+
+    def after_step(self, iteration: int) -> None:
+        """Let the learner join, where it is time to, and choose who plays in the next iteration."""
+        done = iteration + 1
+        if done % self.every == 0:
+            self.export(self._place(done), done)
+        drawn = float(uniforms((self.seed, POOL, done), 1))
+        self._enter(self.every * int(drawn * (1 + done // self.every)))
+
+    def _enter(self, version: int) -> None:
+        if version not in (0, self.present):
+            folder = self._place(version) / AGENTS / self.learner.name
+            load_agent(self.version.model, folder, self.version.bundle.config, POOL)
+        self.present = version
+
+    def _place(self, done: int) -> Path:
+        return self.run_dir / POOL / str(done)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Which version plays."""
+        return {"present": self.present}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let that version play which played when `state` was taken."""
+        self._enter(state["present"])
 
 
 def pools_of(

@@ -17,11 +17,10 @@ from cory.evaluation.responses import (
     in_batches,
 )
 from cory.functional.statistics import contributions, mean, standard_error
-from cory.games.transcript import IDS, FinishedGame
+from cory.games.transcript import FinishedGame
 from cory.models.policy import Policy
 from cory.rewards.game_outcome import GameOutcome
-from cory.rollout.games import WordGame
-from cory.rollout.opponents import Opponents
+from cory.rollout.games import Opponents, WordGame
 from cory.rollout.scheduler import RollOut
 from cory.runs.files import Line
 from cory.tasks.game import GameTask
@@ -131,7 +130,7 @@ class GameEvaluator:
             texts = [f"{said.role}: {said.text}" for said in played.utterances]
             dialogue = "\n".join([*texts, f"[{outcome.reason}]"])
             return line | {"turns": [turn | {"response": dialogue, "score": None}]}
-        ids = played.extra.get(IDS) or [None] * len(played.utterances)
+        ids = played.ids or [None] * len(played.utterances)
         who = {True: self.policy.name, False: match.opponent}
         return line | {
             "opponent": match.opponent,

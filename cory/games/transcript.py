@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
@@ -14,7 +15,7 @@ from cory.games import GameRules, decided_state
 from cory.games.inflection import tokens
 from cory.games.state import TIE, GameResult, GameState, GameUtterance
 
-IDS = "ids"  # a further key: token ids of each utterance; null where no model spoke
+TokenId = Annotated[int, Field(ge=0, lt=2**31)]  # as 32 bits hold them
 
 
 class UtteranceLine(BaseModel):
@@ -27,7 +28,7 @@ class UtteranceLine(BaseModel):
 class GameLine(BaseModel):
     """A game as a line of JSON holds it, of a run or of SPAG's released files."""
 
-    model_config = ConfigDict(extra="allow", strict=True)
+    model_config = ConfigDict(strict=True)
 
     word: str = Field(validation_alias=AliasChoices("word", "target_word"))
     max_turns: int = Field(ge=1)
@@ -37,6 +38,9 @@ class GameLine(BaseModel):
     winners: list[str] | None = None  # roles; None: the rules decide how the game ended
     reason: str = ""
     valid: bool = True
+    ids: list[list[TokenId] | None] | None = None
+    tokenizer: str | None = None
+    game: int | None = Field(None, ge=0)
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,10 @@ class FinishedGame:
     max_turns: int
     utterances: tuple[GameUtterance, ...]
     outcome: GameResult
-    extra: dict[str, Any] = field(default_factory=dict)  # further keys of its line of JSON
+    # token ids of each utterance, None where no model spoke; and the digest of their tokenizer
+    ids: Sequence[list[int] | None] | None = None
+    tokenizer: str | None = None
+    number: int | None = None  # among the games of its set
 
     @property
     def position(self) -> GameState:
@@ -71,7 +78,8 @@ class FinishedGame:
             "reason": self.outcome.reason,
             "valid": self.outcome.valid,
         }
-        return {**row, **self.extra}
+        more = {"ids": self.ids, "tokenizer": self.tokenizer, "game": self.number}
+        return row | {name: value for name, value in more.items() if value is not None}
 
     @staticmethod
     def from_json(line: str, game: GameRules) -> FinishedGame:
@@ -106,8 +114,12 @@ class FinishedGame:
         )
         utterances = tuple(GameUtterance(said.role, said.text) for said in row.turns)
         outcome = GameResult(tuple(row.winners), row.reason, row.valid)
-        extra = dict(row.model_extra or {})
-        return FinishedGame(row.word, row.max_turns, utterances, outcome, extra)
+        require(
+            row.ids is None or len(row.ids) == len(utterances),
+            f"ids: must be null or a list for each of the {len(utterances)} utterances",
+        )
+        known = row.ids, row.tokenizer, row.game
+        return FinishedGame(row.word, row.max_turns, utterances, outcome, *known)
 
 
 def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:

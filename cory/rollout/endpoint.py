@@ -8,6 +8,8 @@ from cory.config import SamplingConfig
 from cory.endpoint import TOO_LONG, Ask, Endpoint
 from cory.episode import TEXT_ONLY, Asked, Context, Turn, as_messages
 
+REPLIES = "endpoint.jsonl"  # in the run directory: the endpoint's replies
+
 
 @dataclass
 class Server:

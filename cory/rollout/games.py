@@ -1,17 +1,32 @@
-"""Word games as plays: two roles speak in turn until the rules say how the game ended."""
+"""Word games as plays: two roles speak in turn until the rules say how the game ended.
 
+And who can play them, and the sets of games that a run keeps on disk.
+"""
+
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from cory import distributed
+from cory.config import OfflineConfig
+from cory.endpoint import Endpoint
 from cory.episode import Prompt
 from cory.games import GameRules
 from cory.games.prompts import GamePrompts
 from cory.games.scripted import RuleBasedPlayer
 from cory.games.state import GameState
-from cory.games.transcript import IDS, FinishedGame
+from cory.games.transcript import FinishedGame
+from cory.models.policy import Actor, Policy
+from cory.rollout.endpoint import REPLIES, EndpointActor, Server
 from cory.rollout.scheduler import Cast, RollOut
+from cory.runs.files import append_lines, keep_lines, whole_lines
 from cory.seeding import Key, generator
+from cory.tasks.game import GameTask
+
+ENDPOINT = "endpoint"  # the actor of the model behind it
 
 
 @dataclass(frozen=True)
@@ -53,8 +68,8 @@ class WordGame:
             position = position.after(role, text)
             ids.append(own)
             outcome = self.rules.outcome(position)
-        extra = {IDS: ids} if any(ids) else {}
-        game = FinishedGame(position.word, position.max_turns, position.utterances, outcome, extra)
+        said = position.word, position.max_turns, position.utterances, outcome
+        game = FinishedGame(*said, ids if any(ids) else None)
         self.finished[cast.episode] = game
         self.ended(cast.episode, game)
 
@@ -92,3 +107,100 @@ def fitting(
         if fits(context):
             break
     return context  # the rules alone, which the task has checked to be short enough
+
+
+class Opponents:
+    """Who can play in a run: its policy, and those that the settings name."""
+
+    def __init__(
+        self,
+        config: OfflineConfig,
+        task: GameTask,
+        policy: Policy,
+        others: Mapping[str, Callable[[], Policy]],
+        run_dir: Path,
+    ) -> None:
+        """others: load agents of other runs, by opponent's name"""
+        self.task = task
+        self.policy = policy
+        self.others = others
+        self.actors: dict[str, Actor] = {policy.name: policy}
+        if "start" in config.played_against.values():
+            self.actors["start"] = policy.reference("start")
+        self.endpoint: Endpoint | None = None
+        if config.asks_endpoint:
+            assert config.endpoint is not None  # settings without one were refused
+            self.endpoint = Endpoint(config.endpoint, run_dir / REPLIES)
+            self.actors[ENDPOINT] = EndpointActor(ENDPOINT, Server(self.endpoint))
+
+    def seats(self, name: str, kind: str) -> dict[str, Seat]:
+        """What the opponent called `name` plays each role by.
+
+        kind: itself | start | scripted | endpoint, or the folder of a run
+        """
+        if kind == "scripted":
+            return {role: Seat(script) for role, script in self.task.players().items()}
+        player = {"itself": self.policy.name, "start": kind, ENDPOINT: kind}.get(kind, name)
+        return dict.fromkeys(self.task.game.roles, Seat(player, remote=kind == ENDPOINT))
+
+    def seat(self, name: str) -> None:
+        """Load the weights of another run's agent; those of another one are let go before."""
+        if name in self.others and name not in self.actors:
+            self.dismiss()
+            self.actors[name] = self.others[name]()
+
+    def dismiss(self) -> None:
+        """Let the weights of another run's agent go."""
+        for name in self.others:
+            self.actors.pop(name, None)
+
+
+class GameSet:
+    """The games of one set while they are played, a line each in a .jsonl file, as they end.
+
+    A killed run loses no finished game. Every process calls each method.
+    """
+
+    def __init__(self, path: Path, game: GameRules, tokenizer: str) -> None:
+        """Begin a set, or go on with it; from a damaged line on its games are played again.
+
+        tokenizer: `vocabulary_digest` of the tokenizer of the token ids
+        """
+        self.path, self.tokenizer = path, tokenizer
+        self.writes = distributed.rank() == 0
+        self.found: dict[int, FinishedGame] = {}  # games that are over, by number
+        if self.writes:
+            kept = b""
+            for number, row in enumerate(whole_lines(path).splitlines(), 1):
+                try:
+                    played = FinishedGame.from_json(row.decode(), game)
+                except ValueError:
+                    distributed.note(f"{path}, line {number} is damaged: games are played again")
+                    break
+                if played.number is not None:
+                    self.found[played.number] = played
+                kept += row + b"\n"
+            keep_lines(path, kept)
+        self.share()
+
+    def share(self) -> None:
+        """Let every process have the games of the first one, in which they are played."""
+        self.found = distributed.from_first(self.found)
+
+    def add(self, number: int, played: FinishedGame) -> None:
+        """Keep a finished game; its line is on the disk itself when this returns."""
+        tokenizer = None if played.ids is None else self.tokenizer
+        played = replace(played, number=number, tokenizer=tokenizer)
+        self.found[number] = played
+        if self.writes:
+            append_lines(self.path, [played.as_line()])
+
+    def games(self) -> list[FinishedGame]:
+        """All games in the order of their numbers."""
+        return [self.found[number] for number in sorted(self.found)]
+
+
+def vocabulary_digest(tokenizer: Any) -> str:
+    """A hash of a tokenizer's vocabulary; with equal hashes token ids mean the same."""
+    entries = json.dumps(sorted(tokenizer.get_vocab().items()))
+    return hashlib.sha256(entries.encode()).hexdigest()[:16]

@@ -22,7 +22,7 @@ from cory.rewards import RunReward
 from cory.runs.checkpoint import BestAgents, Checkpoints
 from cory.runs.recorder import Recorder
 from cory.runs.signals import Stopped, leave_if_asked, stopping_anywhere
-from cory.trainers.divergence import TrainingDiverged
+from cory.trainers.steps import TrainingDiverged
 
 EVALUATION = "eval/"  # begins the metrics that only evaluations have
 SAVE_AFTER_S = 600.0  # an iteration that lasts longer than this is saved at its next stop point

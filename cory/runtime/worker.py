@@ -42,8 +42,8 @@ from cory.runs.signals import (
 from cory.runtime.build import build_parts, check_devices
 from cory.runtime.launch import FINISHED, REFUSED, STOPPED, end_with_parent, leave
 from cory.runtime.loop import Loop
-from cory.trainers.divergence import TrainingDiverged
 from cory.trainers.sanity_checks import FirstUpdateError
+from cory.trainers.steps import TrainingDiverged
 
 # what gloo and NCCL say where another process has ended
 LOST = ("/gloo/", "remote process exiting")

@@ -1,20 +1,37 @@
-"""Proximal Policy Optimization for any number of agents."""
+"""Proximal Policy Optimization for any number of agents: the step, its estimates, its loss."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from cory import distributed
 from cory.config import BatchPlan, PPOConfig
 from cory.episode import Batch, Episode, Metrics, Turn, absent_turn, turns_of
 from cory.evaluation.evaluate import Evaluator
-from cory.functional.advantages import equal_groups
+from cory.functional.advantages import (
+    batch_normalised,
+    equal_groups,
+    gae,
+    group_relative,
+    group_statistics,
+    kl_penalised_rewards,
+    leave_one_out,
+)
 from cory.functional.groups import groups_of
-from cory.functional.losses import loss_average
+from cory.functional.logprobs import MAX_LOG_RATIO, sampled_kl
+from cory.functional.losses import (
+    LossAverage,
+    clipped_policy_loss,
+    clipped_value_loss,
+    loss_average,
+)
+from cory.functional.masking import whiten
 from cory.models.policy import Actor, PPOPolicy
 from cory.models.sampling.generation import draw_limit
 from cory.rewards import Reward
@@ -22,14 +39,30 @@ from cory.rollout.scheduler import Play, RollOut
 from cory.runs.signals import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.tasks import Task
-from cory.trainers.clock import Clock
-from cory.trainers.divergence import TrainingDiverged, require_finite
-from cory.trainers.estimators import Estimate, Estimator
 from cory.trainers.metrics import agent_metrics, value_metrics
-from cory.trainers.minibatch import Stage, optimiser_step, paced, sum_steps
-from cory.trainers.objective import Objective
 from cory.trainers.sanity_checks import check_first_batch, checked_update
-from cory.trainers.state import Stateful, load_states, states_of
+from cory.trainers.steps import (
+    Clock,
+    Stage,
+    Stateful,
+    TrainingDiverged,
+    load_states,
+    optimiser_step,
+    paced,
+    require_finite,
+    states_of,
+    sum_steps,
+)
+
+
+class Estimate(NamedTuple):
+    """What one agent's update aims at."""
+
+    advantages: Tensor  # (B, R), 0 outside the mask
+    returns: Tensor | None  # (B, R), what the value head learns; None where there is none
+
+
+Estimator = Callable[[Batch, Tensor, float], Estimate]  # turns, groups (B,), kl_coef
 
 
 @dataclass
@@ -209,3 +242,135 @@ class PPOTrainer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         load_states({**self.agents, **self.carried}, state)
+
+
+def estimator_of(config: PPOConfig) -> Estimator:
+    """The estimator that `algorithm.advantages` names."""
+    if config.advantages == "gae":
+        return partial(with_values, config=config)
+    if config.advantages == "batch":
+        return partial(over_batch, config=config)
+    if config.advantages == "role_baseline":  # credits are above the baselines of roles already
+        return partial(within_groups, compare=lambda rewards, groups: rewards)
+    compare = leave_one_out
+    if config.advantages == "group":
+        compare = partial(group_relative, divide_by_std=config.divide_by_std)
+    return partial(within_groups, compare=compare)
+
+
+def with_values(batch: Batch, groups: Tensor, kl_coef: float, config: PPOConfig) -> Estimate:
+    """GAE; each token has an advantage of its own. Groups play no part."""
+    assert batch.values is not None
+    mask = batch.response_mask
+    rewards = kl_penalised_rewards(batch.credits, batch.kl, mask, kl_coef)
+    advantages, returns = gae(rewards, batch.values, mask, config.gamma, config.gae_lambda)
+    return Estimate(whiten(advantages, mask) if config.whiten_advantages else advantages, returns)
+
+
+def within_groups(
+    batch: Batch, groups: Tensor, kl_coef: float, compare: Callable[[Tensor, Tensor], Tensor]
+) -> Estimate:
+    """GRPO and RLOO: all tokens of a turn have its advantage over others of its group.
+
+    compare: rewards (B,) of whole turns and groups (B,) -> advantages (B,)
+    """
+    mask = batch.response_mask
+    rewards = kl_penalised_rewards(batch.credits, batch.kl, mask, kl_coef).sum(1)
+    advantages = compare(rewards, groups)
+    return Estimate(torch.where(mask, advantages[:, None], 0.0), None)
+
+
+def over_batch(batch: Batch, groups: Tensor, kl_coef: float, config: PPOConfig) -> Estimate:
+    """REINFORCE++: a token's rewards still to come, compared with those of all other tokens."""
+    mask, credits = batch.response_mask, batch.credits
+    if config.group_baseline:
+        credits = credits - group_statistics(credits, groups).mean
+    rewards = kl_penalised_rewards(credits, batch.kl, mask, kl_coef)
+    return Estimate(batch_normalised(rewards, mask, config.gamma), None)
+
+
+Numbers = dict[str, Tensor]  # to be added up over the minibatch
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The loss of one agent on one minibatch; called with the turns of a microbatch.
+
+    Sums are divided by numbers of the whole minibatch, so that neither the size of a microbatch nor
+    the number of processes changes anything.
+    """
+
+    config: PPOConfig
+    agent: PPOPolicy
+    batch: Batch
+    estimate: Estimate
+    average: LossAverage
+    tokens: Tensor  # response tokens of the minibatch
+
+    def __call__(self, index: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """The microbatch's part of the loss, with gradient; and its part of the statistics.
+
+        index: (b,) int64
+        """
+        config, batch, tokens = self.config, self.batch, self.tokens
+        mask, before = batch.response_mask[index], batch.logprobs[index]
+        logprobs, values, kl = self._outputs(index)
+        policy = clipped_policy_loss(
+            logprobs,
+            before,
+            self.estimate.advantages[index],
+            mask,
+            config.clip_range,
+            config.clip_range_high,
+            whole_responses=config.ratio == "response",
+        )
+        total = self.average.part(policy.per_token, index)
+        losses: Numbers = {"loss/policy": total.detach() / self.average.whole}
+        of_values: Numbers = {}
+        if values is not None:
+            part, of_values = self._value_part(values, index)
+            total = total + config.value_coef * part
+            losses["loss/value"] = part.detach() / self.average.whole
+        if config.kl_in == "loss":
+            if kl is None:
+                kl = sampled_kl(logprobs, batch.ref_logprobs[index], "k3")  # 0 outside the mask
+            part = self.average.part(kl, index)
+            total = total + self.agent.kl_coef * part
+            losses["loss/kl"] = part.detach() / self.average.whole
+        loss = total / self.average.whole
+        difference = (logprobs.detach() - before).clamp(max=MAX_LOG_RATIO)
+        ratio = torch.where(mask, difference.exp(), 0.0).sum() / tokens
+        passed_over = torch.zeros_like(tokens, dtype=torch.bool)
+        if config.max_mean_ratio is not None:
+            # as the released code: the gradient of a minibatch with too large a ratio is zeroed
+            passed_over = distributed.summed(ratio.clone()) > config.max_mean_ratio
+            loss = loss * (~passed_over)
+        return loss, {
+            **losses,
+            "policy/approxkl": policy.deviation.sum() / tokens,
+            "policy/clipfrac": policy.clipped.sum() / tokens,
+            "policy/ratio": ratio,
+            "policy/passed_over": passed_over.float() / distributed.count(),
+            **of_values,
+        }
+
+    def _outputs(self, index: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Log-probabilities, values, and the exact KL where it is a term of the loss; (b, R)."""
+        batch = self.batch
+        inputs = batch.input_ids[index], batch.attention_mask[index], batch.response_mask[index]
+        if self.config.kl_in != "loss" or self.config.kl_loss != "full":
+            logprobs, values = self.agent.engine(*inputs)
+            return logprobs, values, None
+        reference = self.agent.bundle.reference_outputs(self.agent.model, *inputs)
+        spoken, values = self.agent.engine(*inputs, *reference)
+        return spoken[0], values, spoken[1]
+
+    def _value_part(self, values: Tensor, index: Tensor) -> tuple[Tensor, Numbers]:
+        """The sum of the value loss, and its statistics."""
+        mask, old, returns = self.batch.response_mask, self.batch.values, self.estimate.returns
+        assert old is not None and returns is not None  # as the value head is there
+        value = clipped_value_loss(
+            values, old[index], returns[index], mask[index], self.config.value_clip_range
+        )
+        part = self.average.part(value.per_token, index)
+        return part, {"value/clipfrac": value.clipped.sum() / self.tokens}

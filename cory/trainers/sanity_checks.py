@@ -12,13 +12,15 @@ from cory import distributed
 from cory.config import ModelConfig
 from cory.episode import Batch, Metrics
 from cory.models.actor_critic import is_of_head
-from cory.models.fingerprint import byte_sum
 from cory.models.policy import Policy, PPOPolicy
 from cory.trainers.metrics import tail_of
 
 # float32 rounding over a few dozen tokens stays far below; bf16 has 8 bits of mantissa, fp16 and
 # TF32 have 11
 TOLERANCE = {"fp32": 1e-3, "tf32": 0.02, "bf16": 0.1, "fp16": 0.02}
+
+
+SUMMED_AT_ONCE = 2**22  # bytes of weights; the sum makes eight of each
 
 
 class FirstUpdateError(RuntimeError):
@@ -95,6 +97,12 @@ def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:
 
 
 Fingerprints = dict[int, tuple[str, int]]  # parameter -> its name, and a sum over its bytes
+
+
+def byte_sum(tensor: Tensor) -> int:
+    """Sum over the bytes of a tensor: another number, all but surely, once a weight has moved."""
+    octets = tensor.contiguous().flatten().view(torch.uint8)
+    return sum(int(part.sum(dtype=torch.int64)) for part in torch.split(octets, SUMMED_AT_ONCE))
 
 
 def local_fingerprints(agents: Mapping[str, Policy]) -> Fingerprints:

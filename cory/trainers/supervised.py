@@ -16,11 +16,19 @@ from cory.evaluation.evaluate import Evaluator
 from cory.models.policy import Policy, lengths_of
 from cory.runs.signals import StopPoint, never_stop
 from cory.seeding import Streams
-from cory.trainers.clock import Clock
-from cory.trainers.divergence import require_finite
-from cory.trainers.minibatch import Stage, minibatches, optimiser_step, paced, sum_steps
 from cory.trainers.sanity_checks import checked_update
-from cory.trainers.state import Stateful, load_states, states_of
+from cory.trainers.steps import (
+    Clock,
+    Stage,
+    Stateful,
+    load_states,
+    minibatches,
+    optimiser_step,
+    paced,
+    require_finite,
+    states_of,
+    sum_steps,
+)
 
 
 @dataclass(frozen=True)

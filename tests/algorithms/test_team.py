@@ -17,7 +17,7 @@ from cory.config import Config
 from cory.episode import Batch
 from cory.models.policy import Policy
 from cory.runtime.summary import episodes
-from cory.trainers.estimators import Estimate
+from cory.trainers.ppo import Estimate
 from tests.support.building import LetterShare, build, measure, steps
 from tests.support.refusals import refusal
 

@@ -11,8 +11,7 @@ import pytest
 from cory.config import ConfigError, DebatePrompts, MaftPrompts
 from cory.episode import Asked, Context, Episode, Prompt, Turn
 from cory.rollout.debate import Debate
-from cory.rollout.debate_prompts import Chat, DebateWording, Graded, Plain
-from cory.rollout.maft_prompts import Identified, SumUp, Told
+from cory.rollout.debate_prompts import Chat, DebateWording, Graded, Identified, Plain, SumUp, Told
 from tests.support.speaking import Script
 
 PROMPTS = [Prompt("0", "How many?", "SECRET"), Prompt("1", "How much?", "SECRET")]

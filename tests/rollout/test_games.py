@@ -73,7 +73,7 @@ def test_games_that_ended_drop_out() -> None:
         ("attacker", ["sea 2", "sun 2"]),
         ("defender", ["sea 3", "sun 3"]),
     ]
-    assert over[0].extra == {"ids": [[2], [2]]}
+    assert over[0].ids == [[2], [2]]
 
 
 def test_games_that_were_over_are_not_played_again() -> None:
@@ -96,7 +96,7 @@ def test_scripts_and_remote_models_play_beside_agents() -> None:
     script: Any = Drawing()
     seats = {"attacker": Seat(script), "defender": Seat("far", remote=True)}
     (game, _), _, shown = run({}, ["film", "sun"], seats=seats)
-    assert game is not None and game.extra == {}
+    assert game is not None and game.ids is None
     assert len({*drawn}) == len(drawn) == 4
     assert shown.shown[0] == (
         "far",

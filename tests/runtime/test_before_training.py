@@ -14,7 +14,7 @@ from cory.episode import Metrics
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.signals import StopPoint
 from cory.runtime.loop import Loop
-from cory.trainers.divergence import TrainingDiverged
+from cory.trainers.steps import TrainingDiverged
 from tests.support.composing import parsed
 
 ConfigOf = Callable[..., Config]

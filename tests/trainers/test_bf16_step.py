@@ -13,9 +13,8 @@ from torch import Tensor
 from cory.config import Config
 from cory.episode import Batch, Turn, turns_of
 from cory.models.policy import PPOPolicy
-from cory.trainers.estimators import Estimate
-from cory.trainers.minibatch import Stage
-from cory.trainers.ppo import PPOTrainer
+from cory.trainers.ppo import Estimate, PPOTrainer
+from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, build, noise_in
 
 ConfigOf = Callable[..., Config]

@@ -11,9 +11,9 @@ from cory.config import Config
 from cory.episode import turns_of
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.masking import whiten
-from cory.trainers.estimators import Estimate
-from cory.trainers.minibatch import Stage
+from cory.trainers.ppo import Estimate
 from cory.trainers.sanity_checks import FirstUpdateError
+from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, Updated, build, steps, updates_of
 from tests.support.close import assert_close
 

@@ -21,8 +21,7 @@ from cory.episode import Batch
 from cory.functional.losses import loss_average
 from cory.functional.masking import pad_turns
 from cory.models.actor_critic import ActorCriticModel
-from cory.trainers.estimators import Estimate, estimator_of
-from cory.trainers.objective import Objective
+from cory.trainers.ppo import Estimate, Objective, estimator_of
 from tests.support.close import assert_close
 from tests.support.composing import parsed
 

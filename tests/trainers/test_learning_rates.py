@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cory.config import Config
-from cory.trainers.minibatch import Stage, paced
+from cory.trainers.steps import Stage, paced
 from tests.support.agents import build_agents
 from tests.support.building import LetterShare, build
 from tests.support.supervising import VERIFIER, build_verifier

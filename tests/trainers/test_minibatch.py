@@ -11,7 +11,7 @@ import torch
 
 from cory import distributed
 from cory.config import ConfigError, batch_plan
-from cory.trainers.minibatch import minibatches, optimiser_step, sum_steps
+from cory.trainers.steps import minibatches, optimiser_step, sum_steps
 from cory.trainers.supervised import Example
 
 

@@ -11,12 +11,11 @@ import torch
 from cory.config import Config
 from cory.episode import Episode, Prompt
 from cory.models.engine import Engine
-from cory.models.fingerprint import byte_sum
 from cory.models.policy import PPOPolicy
 from cory.rollout.scheduler import Cast
 from cory.seeding import Streams
 from cory.trainers.ppo import PPOTrainer, TrainingDiverged
-from cory.trainers.sanity_checks import FirstUpdateError
+from cory.trainers.sanity_checks import FirstUpdateError, byte_sum
 from tests.support.building import LetterShare, build, measure, steps
 from tests.support.close import assert_close
 from tests.support.speaking import Script

@@ -13,7 +13,7 @@ import torch
 
 from cory.config import Config
 from cory.functional.losses import token_bce, weighted_nll
-from cory.trainers.divergence import TrainingDiverged
+from cory.trainers.steps import TrainingDiverged
 from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer
 from tests.support.close import assert_close
 from tests.support.commands import metrics

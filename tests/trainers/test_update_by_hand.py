@@ -18,9 +18,8 @@ from cory.config import Config
 from cory.episode import Batch, turns_of
 from cory.models.bundle import ModelBundle
 from cory.models.policy import PPOPolicy
-from cory.trainers.estimators import Estimate
-from cory.trainers.minibatch import Stage
-from cory.trainers.ppo import PPOTrainer
+from cory.trainers.ppo import Estimate, PPOTrainer
+from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, Updated, build, noise_in, uneven, updates_of
 from tests.support.close import assert_close
 

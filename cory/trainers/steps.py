@@ -1,15 +1,17 @@
-"""Minibatches, and optimiser steps on them."""
+"""What all trainers share: minibatches and optimiser steps on them, time, bounds, kept state."""
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from cory import distributed
 from cory.config import OptimiserConfig
+from cory.episode import Metrics
 from cory.functional.schedule import share_of_peak
 from cory.models.policy import Policy
 
@@ -111,3 +113,61 @@ def sum_steps(steps: Iterable[Mapping[str, float]]) -> dict[str, float]:
         if not all(map(math.isfinite, step.values())):
             break
     return sums
+
+
+class Clock:
+    """Seconds spent per phase of an iteration."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.mark = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """Count the time since the last call towards `phase`."""
+        now = time.perf_counter()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self.mark
+        self.mark = now
+
+    def metrics(self) -> Metrics:
+        """`time/<phase>` and their sum."""
+        named = {f"time/{phase}": seconds for phase, seconds in self.seconds.items()}
+        return named | {"time/iteration_s": sum(self.seconds.values())}
+
+
+class TrainingDiverged(RuntimeError):
+    """A metric is no longer finite, or passed a bound of `algorithm.stop`."""
+
+    def __init__(self, iteration: int, reason: str, metrics: Metrics) -> None:
+        """iteration: from 0; the message counts from 1, as the progress bar does"""
+        super().__init__(f"iteration {iteration + 1}: {reason}; the run was stopped")
+        self.metrics = metrics
+
+
+def require_finite(iteration: int, metrics: Metrics) -> None:
+    """TrainingDiverged where a metric is not finite."""
+    for key, value in metrics.items():
+        if not math.isfinite(value):
+            raise TrainingDiverged(iteration, f"{key} is not finite", metrics)
+
+
+class Stateful(Protocol):
+    """A component whose state must survive a restart."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Its state: tensors and plain values."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        ...
+
+
+def states_of(components: Mapping[str, Stateful]) -> dict[str, Any]:
+    """The state of each component, by name."""
+    return {name: component.state_dict() for name, component in components.items()}
+
+
+def load_states(components: Mapping[str, Stateful], states: Mapping[str, Any]) -> None:
+    """Restore each component from `states`."""
+    for name, component in components.items():
+        component.load_state_dict(states[name])
