@@ -116,6 +116,13 @@ class Turn:
         return len(self.context_ids) + len(self.response_ids)
 
 
+def score_of(turn: Turn) -> float:
+    """The score of a turn that was scored; ValueError where it was not."""
+    if turn.score is None:
+        raise ValueError(f"the turn of {turn.agent} ({turn.role}) has no score")
+    return turn.score
+
+
 def absent_turn(agent: str, role: str, round: int) -> Turn:
     """A turn after the end of an episode; of its context one token stays, for attention."""
     return Turn(agent, role, round, context="", response="", context_ids=[0], response_ids=[])

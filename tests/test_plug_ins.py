@@ -161,7 +161,7 @@ TEAM = '''"""Two agents with names of their own: the solver reads what the plann
 
 from cory.algorithms.ppo import build_ppo
 from cory.config import Option, PPOConfig
-from cory.functional.credit import shared_sum
+from cory.algorithms.cory import shared_sum
 
 
 class RelayConfig(PPOConfig):

@@ -1,19 +1,18 @@
 """Coevolving with the Other You (Ma et al., 2024)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from cory.algorithms.parts import Parts, credit_rule, numbered
 from cory.config import CoryConfig
-from cory.episode import Episode, Metrics, Prompt
+from cory.episode import Episode, Metrics, Prompt, score_of
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.evaluation.response_scores import score_metrics
-from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
+from cory.functional.credit import own_and_later, own_score
 from cory.rollout.scheduler import Cast, Play
 from cory.trainers.metrics import role_metrics, transfer_metrics
 from cory.trainers.ppo import PPOTrainer, estimator_of
 
-CREDIT = {"all": shared_sum, "mean": shared_mean, "later": own_and_later}
 # observer_context(query, answers so far) -> the observer's prompt
 ObserverContext = Callable[[str, Sequence[str]], str]
 
@@ -68,9 +67,26 @@ def pioneer_observer(roles: Roles, observer_context: ObserverContext | None) -> 
     return play
 
 
+def shared_sum(episodes: Iterable[Episode]) -> None:
+    """The credit of a turn is the sum of all scores of its episode (Ma et al., eq. 4)."""
+    for episode in episodes:
+        total = sum(score_of(turn) for turn in episode.turns)
+        for turn in episode.turns:
+            turn.credit = total
+
+
+def shared_mean(episodes: Iterable[Episode]) -> None:
+    """The credit of a turn is the mean of all scores of its episode (ours)."""
+    for episode in episodes:
+        total = sum(score_of(turn) for turn in episode.turns)
+        for turn in episode.turns:
+            turn.credit = total / len(episode.turns)
+
+
 def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
     """A pioneer and its observers, copies of one model, rewarded by the sum of their scores."""
     agents = parts.new_ppo_policies(numbered(config.agents))
+    shared = {"all": shared_sum, "mean": shared_mean, "later": own_and_later}
     roles = Roles(list(agents))
 
     def after_step(iteration: int) -> None:
@@ -107,7 +123,7 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
         parts.streams,
         play=play,
         actors=agents,
-        assign_credit=credit_rule(config.credit, CREDIT) if config.collective_reward else own_score,
+        assign_credit=credit_rule(config.credit, shared) if config.collective_reward else own_score,
         estimate=estimator_of(config),
         learners=lambda iteration: agents,
         describe=describe,

@@ -6,10 +6,10 @@ from functools import cached_property
 
 from cory.algorithms.parts import Parts
 from cory.config import MaporlConfig, SFTConfig, require
-from cory.episode import Context, Episode
+from cory.episode import Context, Episode, score_of
 from cory.evaluation.debates import DebateMetrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
-from cory.functional.credit import DebateCredit, repeats, score_of
+from cory.functional.credit import DebateCredit, repeats
 from cory.functional.votes import VoteRule
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Actor, Policy, PPOPolicy

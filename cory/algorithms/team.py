@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cory import distributed
+from cory.algorithms.cory import shared_sum
 from cory.algorithms.parts import Parts, credit_rule
 from cory.config import SamplingConfig, TeamConfig, require
 from cory.endpoint import Endpoint
@@ -14,7 +15,7 @@ from cory.episode import Asked, Context, Episode, Metrics, Turn
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.evaluation.responses import TEAM
 from cory.evaluation.returns import return_metrics, returns_of
-from cory.functional.credit import mean_over_roles, own_and_later, own_return, shared_sum
+from cory.functional.credit import mean_over_roles, own_and_later, own_return
 from cory.functional.statistics import mean
 from cory.models.policy import Actor, Policy, PPOPolicy
 from cory.rewards import Reward

@@ -6,7 +6,7 @@ A credit rule fills `turn.credit` of every turn and reads only what the reward f
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cory.episode import Episode, Turn
+from cory.episode import Episode, Turn, score_of
 from cory.functional.transitions import others_majority
 
 
@@ -17,27 +17,11 @@ def own_score(episodes: Iterable[Episode]) -> None:
             turn.credit = score_of(turn)
 
 
-def shared_sum(episodes: Iterable[Episode]) -> None:
-    """The credit of a turn is the sum of all scores of its episode (Ma et al., eq. 4)."""
-    for episode in episodes:
-        total = sum(score_of(turn) for turn in episode.turns)
-        for turn in episode.turns:
-            turn.credit = total
-
-
-def shared_mean(episodes: Iterable[Episode]) -> None:
-    """The credit of a turn is the mean of all scores of its episode (ours)."""
-    for episode in episodes:
-        total = sum(score_of(turn) for turn in episode.turns)
-        for turn in episode.turns:
-            turn.credit = total / len(episode.turns)
-
-
 def own_and_later(episodes: Iterable[Episode]) -> None:
     """The credit of a turn is its own score and those of the turns after it (ours).
 
     An answer changes no score of an earlier turn, so the expected gradient of the sum of all
-    scores is the same as with `shared_sum`; what is left out is noise.
+    scores is the same as with their sum; what is left out is noise.
     """
     for episode in episodes:
         total = 0.0
@@ -189,13 +173,6 @@ def incentives(
             else:
                 bonuses[t - 1][a] += beta[before] if persuaded else -beta[before]
     return bonuses
-
-
-def score_of(turn: Turn) -> float:
-    """The score of a turn that was scored; ValueError where it was not."""
-    if turn.score is None:
-        raise ValueError(f"the turn of {turn.agent} ({turn.role}) has no score")
-    return turn.score
 
 
 def outcome_decay(turns: int, decay: float, normaliser: str) -> list[float]:

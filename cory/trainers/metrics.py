@@ -6,8 +6,7 @@ from collections.abc import Set as AbstractSet
 import torch
 from torch import Tensor
 
-from cory.episode import Batch, Episode, Metrics, Turn
-from cory.functional.credit import score_of
+from cory.episode import Batch, Episode, Metrics, Turn, score_of
 from cory.functional.logprobs import sampled_kl
 from cory.functional.masking import masked_mean
 from cory.functional.ngrams import copied_share, distinct_share

@@ -3,6 +3,7 @@
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from cory.models.policy import Policy, lengths_of
 from cory.runs.signals import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.trainers.sanity_checks import (
+    CheckedUpdate,
     FirstUpdateError,
     checked_update,
     tolerance_of,
@@ -217,7 +219,8 @@ class OfflineTrainer:
         steps = epochs * math.ceil(len(rows) / size)
         stage = Stage(place, config.per_epoch, config.learning_rate)
         chosen_rows = minibatches(len(rows), size, epochs, self.streams.shuffle)
-        with checked_update(policy, self.agents, first=self.updates == 0) as update:
+        checked = checked_update(policy, self.agents)
+        with nullcontext(CheckedUpdate()) if self.updates else checked as update:
             sums = sum_steps(
                 self._minibatch([None if i is None else rows[i] for i in chosen])
                 for chosen in paced(chosen_rows, steps, stage, config, policy)

@@ -1,7 +1,7 @@
 """Proximal Policy Optimization for any number of agents: the step, its estimates, its loss."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ from cory.runs.signals import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.metrics import agent_metrics, value_metrics
-from cory.trainers.sanity_checks import check_first_batch, checked_update
+from cory.trainers.sanity_checks import CheckedUpdate, check_first_batch, checked_update
 from cory.trainers.steps import (
     Clock,
     Stage,
@@ -155,7 +155,8 @@ class PPOTrainer:
         estimate = self.estimate(batch, groups, taken_off)
         metrics = self._estimate_metrics(agent.name, batch, groups, estimate)
         stage = Stage(iteration, config.iterations, config.learning_rate)
-        with checked_update(agent, self.agents, first) as update:
+        checked = checked_update(agent, self.agents) if first else nullcontext(CheckedUpdate())
+        with checked as update:
             metrics |= self.update(agent, batch, estimate, stage)
             # nothing has to move where the rewards of every group are equal
             idle = not estimate.advantages.any() and config.weight_decay == 0

@@ -133,22 +133,18 @@ class CheckedUpdate:
 
 @contextmanager
 def checked_update(
-    policy: Policy, agents: Mapping[str, Policy], first: bool, head_counts: bool = False
+    policy: Policy, agents: Mapping[str, Policy], head_counts: bool = False
 ) -> Iterator[CheckedUpdate]:
-    """Around an update of a policy: the first one is checked by `check_first_update`.
+    """Around a policy's first update: `check_first_update`.
 
     head_counts: the head is what is learnt, so that it may move alone
 
     An update that may stand still and did is not the policy's first one: the next is checked.
     """
-    update = CheckedUpdate()
-    before = local_fingerprints(agents) if first else None
+    update, before = CheckedUpdate(), local_fingerprints(agents)
     yield update
-    if before is not None:
-        after = local_fingerprints(agents)
-        update.moved = check_first_update(
-            policy, before, after, update.may_stand_still, head_counts
-        )
+    after = local_fingerprints(agents)
+    update.moved = check_first_update(policy, before, after, update.may_stand_still, head_counts)
 
 
 def check_first_update(

@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from cory.algorithms.cory import shared_mean, shared_sum
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.credit import (
     outcome_decay,
     own_and_later,
     own_score,
     repeats,
-    shared_mean,
-    shared_sum,
 )
 
 Rule = Callable[[Iterable[Episode]], None]

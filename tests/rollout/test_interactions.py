@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from cory.algorithms.cory import Roles, build_cory, pioneer_observer
+from cory.algorithms.cory import Roles, build_cory, pioneer_observer, shared_mean, shared_sum
 from cory.algorithms.ppo import build_ppo
 from cory.episode import Asked, Prompt
-from cory.functional.credit import own_and_later, own_score, shared_mean, shared_sum
+from cory.functional.credit import own_and_later, own_score
 from cory.seeding import Streams
 from tests.support.composing import parsed
 from tests.support.speaking import Script
