@@ -14,10 +14,10 @@ from pathlib import Path
 import computed
 
 from cory.report import archive
-from cory.report.cells import Numbers
-from cory.report.drawing import figure_of
+from cory.report.numbers import Numbers
 from cory.report.pages import markdown_of, write_page
 from cory.report.papers import COMPUTED, Paper, Table, load
+from cory.report.plots import draw_table
 
 ROOT = Path(__file__).resolve().parent.parent
 PAPERS = ROOT / "conf" / "paper"
@@ -46,7 +46,7 @@ def show(args: argparse.Namespace) -> None:
     print(f"\n{table.title}\n\n{markdown_of(numbers)}")
     if table.figure is not None:
         picture = args.outputs / "figures" / f"{args.paper}_{args.table}_{scale}.png"
-        figure_of(numbers, picture)
+        draw_table(numbers, picture)
         print(f"\nFigure: {picture}")
 
 

@@ -5,39 +5,22 @@ Stage 2, `algorithm=spag`: it plays both roles against a snapshot of itself, its
 first update on those games, and learns from the winners' utterances (Algorithm 2, eq. 12).
 """
 
-from array import array
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 from torch import Tensor
 
 from cory.algorithms.parts import Parts
-from cory.algorithms.spag_data import TrainingSelection
-from cory.config import ImitationConfig, OfflineConfig, SpagConfig, require
-from cory.episode import TEXT_ONLY, Episode, Metrics, Turn
+from cory.algorithms.spag_data import AGENT, GameCollector, InstructionCollector, Lesson
+from cory.config import ImitationConfig, OfflineConfig, SpagConfig
 from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
 from cory.functional.offline import OfflineLoss, kl_imitation_loss, self_play_loss
-from cory.functional.statistics import mean
-from cory.games.transcript import FinishedGame, read_games
 from cory.rewards.game_outcome import GameOutcome
-from cory.rollout.games import GameSet, Opponents, WordGame, vocabulary_digest
-from cory.rollout.scheduler import RollOut
-from cory.runs.signals import leave_if_asked
-from cory.seeding import generator
+from cory.rollout.games import Opponents
 from cory.tasks.game import GameTask
 from cory.tasks.instructions import Instructions
-from cory.trainers.offline import (
-    INSTRUCTION,
-    ExampleLoss,
-    OfflineExample,
-    OfflineTrainer,
-    StoredGames,
-)
-
-AGENT = "agent_0"
+from cory.trainers.offline import ExampleLoss, OfflineTrainer
 
 
 def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
@@ -50,13 +33,13 @@ def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
         return kl_imitation_loss(logprobs, reference, config.kl_coef, config.kl_estimator)
 
     whole = config.average == "game"
-    return GameTraining(config, parts).trainer(
-        loss,
+    lesson = Lesson(
         credit=lambda turns: [1.0] * turns,
-        turn_weight=lambda turns: 1 / turns if whole else 1.0,
+        weight=lambda turns: 1 / turns if whole else 1.0,
         kl_share=lambda turns: 1.0,
         threshold=0,
     )
+    return game_trainer(config, parts, loss, lesson)
 
 
 def build_spag(config: SpagConfig, parts: Parts) -> OfflineTrainer:
@@ -77,222 +60,42 @@ def build_spag(config: SpagConfig, parts: Parts) -> OfflineTrainer:
         )
 
     whole = config.average == "game"
-    return GameTraining(config, parts).trainer(
-        loss,
+    lesson = Lesson(
         credit=partial(outcome_decay, decay=config.decay, normaliser=config.normaliser),
-        turn_weight=lambda turns: 1.0,
+        weight=lambda turns: 1.0,
         kl_share=lambda turns: 1 / turns if whole else 1.0,
         threshold=config.threshold,
     )
+    return game_trainer(config, parts, loss, lesson)
 
 
-class GameTraining:
-    """The components of both stages: players, games and evaluation."""
-
-    def __init__(self, config: OfflineConfig, parts: Parts) -> None:
-        assert isinstance(parts.task, GameTask) and isinstance(parts.reward, GameOutcome)
-        self.config = config
-        self.parts = parts
-        self.task: GameTask = parts.task
-        self.reward: GameOutcome = parts.reward
-        self.run_dir = Path(parts.config.run_dir)
-        others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
-        self.policy, frozen = parts.new_player(AGENT, others)
-        self.task.require_room(parts.bundle.tokens)
-        self.texts = parts.bundle.texts
-        self.texts.require_learnable()
-        self.opponents = Opponents(config, self.task, self.policy, frozen, self.run_dir)
-
-    def fits(self, context: str) -> bool:
-        """Whether a context is not too long."""
-        return self.texts.tokens(context) <= self.task.config.max_prompt_tokens
-
-    def trainer(
-        self,
-        loss: ExampleLoss,
-        credit: Callable[[int], list[float]],
-        turn_weight: Callable[[int], float],
-        kl_share: Callable[[int], float],
-        threshold: float,
-    ) -> OfflineTrainer:
-        """The trainer of a stage; `TrainingSelection` describes the last four."""
-        config, parts = self.config, self.parts
-        config.check_instructions(f"model={parts.config.model.name}", parts.bundle.context_length)
-        selection = TrainingSelection(
-            config,
-            self.task,
-            self.reward,
-            self.texts,
-            self.fits,
-            credit,
-            turn_weight,
-            kl_share,
-            threshold,
-            parts.config.seed,
-        )
-        carried, instructions = parts.carried, None
-        if config.instructions.per_iteration > 0:
-            instructions = Instructions(config.instructions, parts.streams.data)
-            carried["instructions"] = instructions
-        return OfflineTrainer(
-            config,
-            parts.plan,
-            self.policy,
-            parts.streams,
-            collect=GameCollector(self, selection),
-            instructions=partial(self._instructions, instructions),
-            loss=loss,
-            evaluate=GameEvaluator(
-                config, self.policy, self.task, self.reward, self.opponents, self.fits
-            ),
-            carried=carried,
-        )
-
-    def _instructions(self, source: Instructions | None, count: int) -> list[OfflineExample]:
-        """The next `count` instructions that are not longer than the settings allow."""
-        examples: list[OfflineExample] = []
-        if source is None:
-            return examples
-        longest, left = self.config.instructions.max_tokens, len(source.rows)
-        while len(examples) < count:
-            prompt, answer = source.next()
-            context, response = self.texts.context_ids(prompt), self.texts.answer_ids(answer)
-            if len(context) + len(response) <= longest:
-                ids = array("i", context), array("i", response)
-                examples.append(OfflineExample(*ids, INSTRUCTION, 1.0, 0.0))
-                left = len(source.rows)
-            else:
-                left -= 1
-                require(
-                    left > 0,
-                    f"algorithm.instructions.max_tokens={longest}: no instruction is that short",
-                )
-        return examples
-
-
-class GameCollector:
-    """Collects a set of games: plays them, or reads them from a file."""
-
-    def __init__(self, training: GameTraining, selection: TrainingSelection) -> None:
-        self.training = training
-        self.selection = selection
-        self.tokenizer = vocabulary_digest(training.parts.bundle.tokenizer)
-
-    def __call__(self, epoch: int, again: bool) -> StoredGames:
-        """The set of an epoch.
-
-        again: the set was collected before a restart
-        """
-        training = self.training
-        if training.config.games == "none":
-            return StoredGames([], [])
-        games = self._read() if training.config.from_file else self._play(epoch, again)
-        examples, selected = self.selection.examples(games, epoch, self.tokenizer)
-        metrics = set_metrics(games, training.reward) | selected
-        if training.opponents.endpoint is not None:
-            requests, tokens = training.opponents.endpoint.spent()
-            metrics["game/endpoint_requests"] = float(requests)
-            metrics["game/endpoint_tokens"] = float(tokens)
-        kept = training.parts.config.samples_kept
-        return StoredGames(examples, [self._episode(played) for played in games[:kept]], metrics)
-
-    def _read(self) -> list[FinishedGame]:
-        """A file's first games about training words; a run wrote its shortest games first."""
-        config, task = self.training.config, self.training.task
-        path = Path(config.games).expanduser()
-        every = read_games(path, task.game, "algorithm.games")
-        if all(played.number is not None for played in every):
-            every.sort(key=lambda played: played.number or 0)
-        words = set(task.train_words)
-        games = [played for played in every if played.word in words]
-        wanted = config.games_per_epoch
-        require(
-            len(games) >= wanted,
-            f"algorithm.games={path} holds {len(every)} games, {len(games)} of them about training "
-            f"words; algorithm.iterations_per_epoch x algorithm.prompts_per_iteration asks for "
-            f"{wanted}",
-        )
-        return games[:wanted]
-
-    def _play(self, epoch: int, again: bool) -> list[FinishedGame]:
-        """Play every word once, many games side by side; those on disk are not played again."""
-        training = self.training
-        path = training.run_dir / "games" / f"epoch_{epoch:03d}.jsonl"
-        itself = training.config.games == "self_play"
-        games = GameSet(path, training.task.game, self.tokenizer)
-        wanted = training.config.games_per_epoch
-        if again:
-            require(
-                sorted(games.found) == list(range(wanted)),
-                f"{path} holds {len(games.found)} of the {wanted} games that this run had begun to "
-                f"learn from; delete {training.run_dir} to start again",
-            )
-            return games.games()
-        prompts = training.task.sample(wanted)
-        size, seed = training.config.game_batch, training.parts.config.seed
-        kind = "itself" if itself else training.config.games
-        game = WordGame(
-            training.task.game,
-            training.task.wording,
-            training.fits,
-            training.opponents.seats("games", kind),
-            lambda key: training.task.turns_to_collect(generator((*key, "turns"))),
-            over=games.found,
-            ended=games.add,
-        )
-        for start in range(0, wanted, size):
-            roll_out = RollOut(
-                training.opponents.actors,
-                training.config.sampling.max_response_tokens,
-                training.config.sampling,
-                (seed, "games", epoch),
-                start,
-                before_each=partial(self._stop_if_asked, games, wanted),
-            )
-            # ZeRO-3 gathers its weights once for all utterances of these games
-            with training.policy.whole() if itself else nullcontext():
-                game(roll_out, prompts[start : start + size])
-            games.share()
-        return games.games()
-
-    def _stop_if_asked(self, games: GameSet, wanted: int) -> None:
-        """Collecting may take hours: it can be interrupted between any two utterances."""
-        leave_if_asked(f"with {len(games.found)} of {wanted} games of a set")
-
-    def _episode(self, played: FinishedGame) -> Episode:
-        """A game as samples.jsonl keeps it."""
-        training, ids = self.training, played.ids
-        outcome = training.reward.settled(played.outcome)
-        turns = [
-            Turn(
-                agent=AGENT,
-                role=said.role,
-                round=place // 2,
-                context="",
-                response=said.text,
-                context_ids=[],
-                response_ids=(None if ids is None else ids[place]) or TEXT_ONLY,
-                score=training.reward.worth(outcome, said.role),
-            )
-            for place, said in enumerate(played.utterances)
-        ]
-        return Episode(training.task.prompt_of(played.word), turns)
-
-
-def set_metrics(games: Sequence[FinishedGame], reward: GameOutcome) -> Metrics:
-    """Metrics of a set of games. Shares are of all games, those with broken rules included."""
-    outcomes = [reward.settled(played.outcome) for played in games]
-    utterances = [utterance for played in games for utterance in played.utterances]
-    sampled = [len(own) for played in games for own in played.ids or [] if own]
-    metrics = {
-        "game/games": float(len(games)),
-        "game/ties": mean(outcome.valid and not outcome.winners for outcome in outcomes),
-        "game/invalid": mean(not outcome.valid for outcome in outcomes),
-        "game/turns": mean(played.turns for played in games),
-        "game/empty_share": mean(not utterance.text for utterance in utterances),
-    }
-    for role in reward.game.roles:
-        metrics[f"game/{role}_wins"] = mean(role in outcome.winners for outcome in outcomes)
-    if sampled:
-        metrics["game/utterance_tokens"] = mean(sampled)
-    return metrics
+def game_trainer(
+    config: OfflineConfig, parts: Parts, loss: ExampleLoss, lesson: Lesson
+) -> OfflineTrainer:
+    """The trainer of either stage: a policy, those it plays against, and sets of games."""
+    task, reward, bundle = parts.task, parts.reward, parts.bundle
+    assert isinstance(task, GameTask) and isinstance(reward, GameOutcome)
+    others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
+    policy, frozen = parts.new_player(AGENT, others)
+    task.require_room(bundle.tokens)
+    bundle.texts.require_learnable()
+    config.check_instructions(f"model={parts.config.model.name}", bundle.context_length)
+    opponents = Opponents(config, task, policy, frozen, Path(parts.config.run_dir))
+    carried, instructions = parts.carried, None
+    if config.instructions.per_iteration > 0:
+        instructions = Instructions(config.instructions, parts.streams.data)
+        carried["instructions"] = instructions
+    collector = GameCollector(config, parts, task, reward, policy, opponents, lesson)
+    return OfflineTrainer(
+        config,
+        parts.plan,
+        policy,
+        parts.streams,
+        collect=collector,
+        instructions=InstructionCollector(
+            instructions, bundle.texts, config.instructions.max_tokens
+        ),
+        loss=loss,
+        evaluate=GameEvaluator(config, policy, task, reward, opponents, collector.fits),
+        carried=carried,
+    )

@@ -1,58 +1,179 @@
-"""Training data from finished games: which utterances are learnt, in which context and weight."""
+"""Sets of games and what is learnt from them: which utterances, in which context and weight."""
 
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
 
 import numpy as np
 
-from cory.config import OfflineConfig
-from cory.episode import Metrics
+from cory.algorithms.parts import Parts
+from cory.config import OfflineConfig, require
+from cory.episode import TEXT_ONLY, Episode, Metrics, Turn
 from cory.functional.offline import role_weights, utterances_per_game
+from cory.functional.statistics import mean
 from cory.games.state import GameState
-from cory.games.transcript import FinishedGame
+from cory.games.transcript import FinishedGame, read_games
+from cory.models.policy import Policy
 from cory.models.tokenization import Texts
 from cory.rewards.game_outcome import GameOutcome
-from cory.rollout.games import fitting
+from cory.rollout.games import GameSet, Opponents, WordGame, fitting, vocabulary_digest
+from cory.rollout.scheduler import RollOut
+from cory.runs.signals import leave_if_asked
+from cory.seeding import generator
 from cory.tasks.game import GameTask
-from cory.trainers.offline import OfflineExample
+from cory.tasks.instructions import Instructions
+from cory.trainers.offline import INSTRUCTION, OfflineExample, StoredGames
 
+AGENT = "agent_0"
 STYLE = 3  # begins the keys of the random numbers for prompts' paraphrases
 
 
 @dataclass(frozen=True)
-class TrainingSelection:
-    """Selects the utterances to learn from games."""
+class Lesson:
+    """What is learnt from a game by the role that won it; turns: how many the role had."""
+
+    credit: Callable[[int], list[float]]  # turns -> share of the reward, per utterance
+    weight: Callable[[int], float]  # turns -> weight of each utterance beside that
+    kl_share: Callable[[int], float]  # turns -> share of each utterance's KL, beside both
+    threshold: float  # a role is learnt from in games with a reward above this
+
+
+@dataclass(frozen=True)
+class GameCollector:
+    """Collects a set of games, played or read from a file, and selects what is learnt."""
 
     config: OfflineConfig
+    parts: Parts
     task: GameTask
     reward: GameOutcome
-    texts: Texts
-    fits: Callable[[str], bool]  # whether a context is not too long
-    credit: Callable[[int], list[float]]  # turns of a role -> share of its reward, per utterance
-    turn_weight: Callable[[int], float]  # turns of a role -> weight of each utterance beside that
-    kl_share: Callable[[int], float]  # turns of a role -> share of each utterance's KL, beside both
-    threshold: float  # a role is learnt from in games with a reward above this
-    seed: int
+    policy: Policy
+    opponents: Opponents
+    lesson: Lesson
 
-    def examples(
-        self, games: Sequence[FinishedGame], epoch: int, tokenizer: str
-    ) -> tuple[list[list[OfflineExample]], Metrics]:
-        """The examples of each game, and metrics of the selection.
+    @property
+    def texts(self) -> Texts:
+        """Of the policy's model."""
+        return self.parts.bundle.texts
 
-        tokenizer: `vocabulary_digest` of the model's; token ids of others are not learnt from
+    @cached_property
+    def tokenizer(self) -> str:
+        """The digest of the policy's tokenizer, which tells whose the token ids of games are."""
+        return vocabulary_digest(self.parts.bundle.tokenizer)
+
+    def fits(self, context: str) -> bool:
+        """Whether a context is not too long."""
+        return self.texts.tokens(context) <= self.task.config.max_prompt_tokens
+
+    def __call__(self, epoch: int, again: bool) -> StoredGames:
+        """The set of an epoch.
+
+        again: the set was collected before a restart
         """
+        if self.config.games == "none":
+            return StoredGames([], [])
+        games = self._read() if self.config.from_file else self._play(epoch, again)
+        examples, selected = self._examples(games, epoch)
+        metrics = set_metrics(games, self.reward) | selected
+        if self.opponents.endpoint is not None:
+            requests, tokens = self.opponents.endpoint.spent()
+            metrics["game/endpoint_requests"] = float(requests)
+            metrics["game/endpoint_tokens"] = float(tokens)
+        kept = games[: self.parts.config.samples_kept]
+        return StoredGames(examples, [self._episode(played) for played in kept], metrics)
+
+    def _read(self) -> list[FinishedGame]:
+        """A file's first games about training words; a run wrote its shortest games first."""
+        config, path = self.config, Path(self.config.games).expanduser()
+        every = read_games(path, self.task.game, "algorithm.games")
+        if all(played.number is not None for played in every):
+            every.sort(key=lambda played: played.number or 0)
+        words = set(self.task.train_words)
+        games = [played for played in every if played.word in words]
+        wanted = config.games_per_epoch
+        require(
+            len(games) >= wanted,
+            f"algorithm.games={path} holds {len(every)} games, {len(games)} of them about training "
+            f"words; algorithm.iterations_per_epoch x algorithm.prompts_per_iteration asks for "
+            f"{wanted}",
+        )
+        return games[:wanted]
+
+    def _play(self, epoch: int, again: bool) -> list[FinishedGame]:
+        """Play every word once, many games side by side; those on disk are not played again."""
+        config, task, run = self.config, self.task, self.parts.config
+        path = Path(run.run_dir) / "games" / f"epoch_{epoch:03d}.jsonl"
+        games = GameSet(path, task.game, self.tokenizer)
+        wanted = config.games_per_epoch
+        if again:
+            require(
+                sorted(games.found) == list(range(wanted)),
+                f"{path} holds {len(games.found)} of the {wanted} games that this run had begun to "
+                f"learn from; delete {run.run_dir} to start again",
+            )
+            return games.games()
+        prompts = task.sample(wanted)
+        itself = config.games == "self_play"
+        game = WordGame(
+            task.game,
+            task.wording,
+            self.fits,
+            self.opponents.seats("games", "itself" if itself else config.games),
+            lambda key: task.turns_to_collect(generator((*key, "turns"))),
+            over=games.found,
+            ended=games.add,
+        )
+        for start in range(0, wanted, config.game_batch):
+            roll_out = RollOut(
+                self.opponents.actors,
+                config.sampling.max_response_tokens,
+                config.sampling,
+                (run.seed, "games", epoch),
+                start,
+                before_each=partial(stop_if_asked, games, wanted),
+            )
+            # ZeRO-3 gathers its weights once for all utterances of these games
+            with self.policy.whole() if itself else nullcontext():
+                game(roll_out, prompts[start : start + config.game_batch])
+            games.share()
+        return games.games()
+
+    def _episode(self, played: FinishedGame) -> Episode:
+        """A game as samples.jsonl keeps it."""
+        outcome = self.reward.settled(played.outcome)
+        turns = [
+            Turn(
+                agent=AGENT,
+                role=said.role,
+                round=place // 2,
+                context="",
+                response=said.text,
+                context_ids=[],
+                response_ids=(None if played.ids is None else played.ids[place]) or TEXT_ONLY,
+                score=self.reward.worth(outcome, said.role),
+            )
+            for place, said in enumerate(played.utterances)
+        ]
+        return Episode(self.task.prompt_of(played.word), turns)
+
+    def _examples(
+        self, games: Sequence[FinishedGame], epoch: int
+    ) -> tuple[list[list[OfflineExample]], Metrics]:
+        """The examples of each game, and metrics of the selection."""
         learnt = Counter(role for played in games for role in self._roles(played))
         weights = dict.fromkeys(learnt, 1.0)
         if self.config.role_weights:
             weights = role_weights(learnt)
+        longest = self.config.sampling.max_response_tokens
         selected: list[list[OfflineExample]] = []
         long = 0
         for number, played in enumerate(games):
-            key = (self.seed, STYLE, epoch, number)
-            own = list(self._game_examples(played, key, weights, tokenizer))
-            selected.append([e for e in own if len(e.response_ids) <= self.longest])
+            key = (self.parts.config.seed, STYLE, epoch, number)
+            own = list(self._game_examples(played, key, weights))
+            selected.append([e for e in own if len(e.response_ids) <= longest])
             long += len(own) - len(selected[-1])
         count = sum(map(len, selected))
         if self.config.average == "game" and count:
@@ -61,36 +182,29 @@ class TrainingSelection:
         metrics = {f"game/weight_{role}": weight for role, weight in weights.items()}
         return selected, metrics | {"game/learnt": float(count), "game/too_long": float(long)}
 
-    @property
-    def longest(self) -> int:
-        """The most tokens of an utterance."""
-        return self.config.sampling.max_response_tokens
-
     def _roles(self, played: FinishedGame) -> list[str]:
         """The roles that are learnt from in a game."""
         outcome = self.reward.settled(played.outcome)
         spoke = {said.role for said in played.utterances}
+        least = self.lesson.threshold
         return [
             role
             for role in self.task.game.roles
-            if outcome.valid and role in spoke and self.reward.worth(outcome, role) > self.threshold
+            if outcome.valid and role in spoke and self.reward.worth(outcome, role) > least
         ]
 
     def _game_examples(
-        self,
-        played: FinishedGame,
-        key: tuple[int, ...],
-        weights: Mapping[str, float],
-        tokenizer: str,
+        self, played: FinishedGame, key: tuple[int, ...], weights: Mapping[str, float]
     ) -> Iterator[OfflineExample]:
         """The winners' utterances in a game, but empty ones."""
         outcome = self.reward.settled(played.outcome)
-        sampled = played.ids if played.tokenizer == tokenizer else None
+        # token ids of another model's are not learnt from
+        sampled = played.ids if played.tokenizer == self.tokenizer else None
         for role in self._roles(played):
             places = [place for place, said in enumerate(played.utterances) if said.role == role]
             worth, turns = self.reward.worth(outcome, role), len(places)
-            weight = weights[role] * self.turn_weight(turns)
-            for place, part in zip(places, self.credit(turns), strict=True):
+            weight = weights[role] * self.lesson.weight(turns)
+            for place, part in zip(places, self.lesson.credit(turns), strict=True):
                 text = played.utterances[place].text
                 if not text:
                     continue
@@ -102,7 +216,7 @@ class TrainingSelection:
                     role,
                     weight,
                     worth * part,
-                    self.kl_share(turns),
+                    self.lesson.kl_share(turns),
                 )
 
     def _context(self, state: GameState, role: str, key: tuple[int, ...]) -> str:
@@ -111,3 +225,55 @@ class TrainingSelection:
         if self.config.varied_prompts:
             style = int(np.random.SeedSequence(key).generate_state(1)[0])
         return fitting(self.task.wording, self.fits, state, role, style)
+
+
+def stop_if_asked(games: GameSet, wanted: int) -> None:
+    """Collecting may take hours: it can be interrupted between any two utterances."""
+    leave_if_asked(f"with {len(games.found)} of {wanted} games of a set")
+
+
+@dataclass(frozen=True)
+class InstructionCollector:
+    """Instructions with answers to imitate beside the games."""
+
+    source: Instructions | None  # None: there are none
+    texts: Texts
+    longest: int  # tokens of an instruction with its answer, at most
+
+    def __call__(self, count: int) -> list[OfflineExample]:
+        """The next `count` instructions that are not longer than the settings allow."""
+        examples: list[OfflineExample] = []
+        if self.source is None:
+            return examples
+        left = len(self.source.rows)
+        while len(examples) < count:
+            prompt, answer = self.source.next()
+            context, response = self.texts.context_ids(prompt), self.texts.answer_ids(answer)
+            if len(context) + len(response) <= self.longest:
+                ids = array("i", context), array("i", response)
+                examples.append(OfflineExample(*ids, INSTRUCTION, 1.0, 0.0))
+                left = len(self.source.rows)
+            else:
+                left -= 1
+                key = f"algorithm.instructions.max_tokens={self.longest}"
+                require(left > 0, f"{key}: no instruction is that short")
+        return examples
+
+
+def set_metrics(games: Sequence[FinishedGame], reward: GameOutcome) -> Metrics:
+    """Metrics of a set of games. Shares are of all games, those with broken rules included."""
+    outcomes = [reward.settled(played.outcome) for played in games]
+    utterances = [utterance for played in games for utterance in played.utterances]
+    sampled = [len(own) for played in games for own in played.ids or [] if own]
+    metrics = {
+        "game/games": float(len(games)),
+        "game/ties": mean(outcome.valid and not outcome.winners for outcome in outcomes),
+        "game/invalid": mean(not outcome.valid for outcome in outcomes),
+        "game/turns": mean(played.turns for played in games),
+        "game/empty_share": mean(not utterance.text for utterance in utterances),
+    }
+    for role in reward.game.roles:
+        metrics[f"game/{role}_wins"] = mean(role in outcome.winners for outcome in outcomes)
+    if sampled:
+        metrics["game/utterance_tokens"] = mean(sampled)
+    return metrics

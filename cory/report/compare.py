@@ -11,8 +11,8 @@ import pandas as pd
 
 from cory.config import nearest
 from cory.functional.intervals import POWER, pairs_needed
-from cory.report.curves import draw, main_metrics
 from cory.report.numbers import INTERVAL, aligned, interval_text, paired
+from cory.report.plots import draw, main_metrics
 from cory.report.runs import (
     AGENT,
     end_values,

@@ -16,10 +16,9 @@ from pathlib import Path
 import pandas as pd
 
 from cory.report.archive import Runs
-from cory.report.cells import Numbers
-from cory.report.drawing import figure_of
-from cory.report.numbers import Difference, decimals, paired, written
+from cory.report.numbers import Difference, Numbers, decimals, paired, written
 from cory.report.papers import COMPUTED, Paper, Row
+from cory.report.plots import draw_table
 
 BLOCK = re.compile(r"<!-- (\w+) (\w+) -->\n(?:.*?\n)??<!-- end[^>]* -->", re.DOTALL)
 LONGEST = 120  # characters that are shown of what an agent wrote
@@ -144,7 +143,7 @@ def write_page(page: Path, paper: Paper, runs: Runs) -> list[Path]:
         parts = [markdown_of(numbers)]
         if tables[name].figure is not None:
             picture = page.parent / "figures" / f"{page.stem}_{name}_{scale}.png"
-            changed.extend([picture] if figure_of(numbers, picture) else [])
+            changed.extend([picture] if draw_table(numbers, picture) else [])
             parts.insert(0, f"![{tables[name].title}](figures/{picture.name})")
         return "\n".join([f"<!-- {name} {scale} -->", "\n\n".join(parts), _end(numbers)])
 

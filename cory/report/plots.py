@@ -1,5 +1,10 @@
-"""Three kinds of figure in one style: curves with a band over seeds, grouped bars, and scatter."""
+"""Figures in one style: curves with a band over seeds, grouped bars, scatter.
 
+Of a paper's table, of a run (its curves.png), and of `cory-compare --curves`.
+"""
+
+import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +15,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from cory.report.numbers import Numbers
+from cory.report.runs import AGENT, TITLES, judged_by, read_metrics, split_name
 
 # Okabe and Ito's colours, told apart by colour-blind readers; their yellow is lost on white
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255")
@@ -27,6 +36,11 @@ STYLE = {
     "legend.frameon": False,
     "savefig.dpi": 110,
 }
+DASHES = ("solid", "dashed", "dotted", "dashdot")
+TRAINED = rf"objective/(score|kl|combined)/{AGENT}|(supervised|offline|verifier)/(loss|kl)(/.+)?"
+SMOOTH = 10  # iterations that the curves of a long run are averaged over
+
+Groups = Mapping[str, Sequence[pd.DataFrame]]  # name -> runs, as `read_metrics` gives them
 
 
 @contextmanager
@@ -131,3 +145,134 @@ def digest_in(path: Path) -> str | None:
     with Image.open(path) as image:
         found = image.info.get(DATA)
     return None if found is None else str(found)
+
+
+def draw_table(numbers: Numbers, path: Path) -> bool:
+    """Draw a table's figure into a PNG; returns whether the file was written anew.
+
+    It is not where the file shows the same numbers, as other versions of matplotlib draw them.
+    """
+    figure = numbers.table.figure
+    if figure is None:
+        raise ValueError(f"{numbers.table.title} has no figure")
+    columns = [column for column in figure.columns if column in numbers.columns]
+    lines = {
+        (row.name, column): numbers.curve_of(row, column)[["seed", "iteration", "value"]]
+        for row in numbers.rows
+        for column in columns
+    }
+    shown = {key: own.to_numpy().round(9).tolist() for key, own in lines.items()}
+    digest = hashlib.sha256(repr((figure, shown)).encode()).hexdigest()[:16]
+    if path.exists() and digest_in(path) == digest:
+        return False
+    with style():
+        drawing, axes = panels(len(columns) if figure.kind == "curves" else 1)
+        if figure.kind == "curves":
+            draw_curves(numbers, columns, axes)
+        elif figure.kind == "bars":
+            drawing.set_size_inches(max(5.4, 1.1 * len(numbers.rows)), 3.4)
+            draw_bars(numbers, columns, axes[0])
+        else:
+            draw_scatter(numbers, columns, axes[0])
+        add_legend(drawing, axes)
+        save(drawing, path, digest)
+    return True
+
+
+def draw_curves(numbers: Numbers, columns: Sequence[str], axes: Sequence[Axes]) -> None:
+    """A panel for each column, a line for each row."""
+    figure = numbers.table.figure
+    assert figure is not None
+    for panel, column in zip(axes, columns, strict=True):
+        for number, row in enumerate(numbers.rows):
+            lines = numbers.curve_of(row, column)
+            if not lines.empty:
+                by_seed = (own.set_index("iteration").value for _, own in lines.groupby("seed"))
+                curve(panel, list(by_seed), number).set_label(row.name)
+        panel.set_title(figure.name or column, fontsize=9)
+        panel.set_xlabel(figure.over)
+        panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+
+
+def draw_bars(numbers: Numbers, columns: Sequence[str], axes: Axes) -> None:
+    """A group for each row, a bar for each column."""
+    values = {
+        row.name.replace(", ", ",\n").replace(": ", ":\n"): {
+            column: seeds
+            for column in columns
+            if not (seeds := numbers.seeds_of(row, column)).empty
+        }
+        for row in numbers.rows
+    }
+    bars(axes, values)
+    if len(columns) == 1:
+        axes.set_ylabel(columns[0])
+
+
+def draw_scatter(numbers: Numbers, columns: Sequence[str], axes: Axes) -> None:
+    """The second column against the first, a point for each row."""
+    across, up = columns
+    points = {
+        (row.group, row.label): (numbers.seeds_of(row, across), numbers.seeds_of(row, up))
+        for row in numbers.rows
+    }
+    scatter(axes, points)
+    axes.set(xlabel=across, ylabel=up)
+
+
+def draw_run(run_dir: Path, path: Path) -> None:
+    """Write the curves of a run as a PNG; nothing where it has none of the main metrics."""
+    frame = read_metrics(run_dir)
+    metrics = main_metrics([frame])
+    if metrics:
+        smooth = SMOOTH if len(frame) > 2 * SMOOTH else 1
+        caption = "0 iterations: before the training" if 0 in frame.index else ""
+        draw({"": [frame]}, metrics, path, smooth, caption)
+
+
+def main_metrics(frames: Sequence[pd.DataFrame]) -> list[str]:
+    """The metrics that are drawn unless others are asked for: learnt from, and judged by."""
+    every = list(dict.fromkeys(name for frame in frames for name in frame))
+    trained = [name for name in every if re.fullmatch(TRAINED, name)]
+    return list(dict.fromkeys([*trained, *judged_by(every)]))
+
+
+def draw(
+    groups: Groups, metrics: Sequence[str], path: Path, smooth: int = 1, caption: str = ""
+) -> None:
+    """Write `curves_of` as a PNG; ValueError for more groups than there are colours."""
+    if len(groups) > len(COLOURS):
+        raise ValueError(
+            f"at most {len(COLOURS)} groups fit one figure, and these are {len(groups)}: "
+            f"{'; '.join(groups)}; name fewer runs"
+        )
+    with style():
+        save(curves_of(groups, metrics, smooth, caption), path)
+
+
+def curves_of(groups: Groups, metrics: Sequence[str], smooth: int = 1, caption: str = "") -> Figure:
+    """A figure with a panel for each kind of metric and a line for each group and agent.
+
+    metrics: by their whole names; smooth: iterations that the lines are running means over
+    """
+    kinds = list(dict.fromkeys(split_name(metric)[0] for metric in metrics))
+    agents = list(dict.fromkeys(split_name(metric)[1] for metric in metrics))
+    figure, axes = panels(len(kinds))
+    for panel, kind in zip(axes, kinds, strict=True):
+        for metric in (metric for metric in metrics if split_name(metric)[0] == kind):
+            agent = split_name(metric)[1]
+            for number, (group, frames) in enumerate(groups.items()):
+                runs = [frame[metric].dropna() for frame in frames if metric in frame]
+                colour, dash = number, agents.index(agent)
+                if len(groups) == 1:
+                    colour, dash = dash % len(COLOURS), dash // len(COLOURS)
+                words = [group, agent.replace("_", " ") if not group or len(agents) > 1 else ""]
+                if runs:
+                    line = curve(panel, runs, colour, DASHES[dash % len(DASHES)], smooth)
+                    line.set_label(", ".join(filter(None, words)).replace("$", r"\$"))
+        panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        panel.set(xlabel="iterations done", ylabel=TITLES.get(kind, kind).rstrip(",: "))
+    add_legend(figure, axes)
+    notes = [caption, f"thick: running means over {smooth} iterations" if smooth > 1 else ""]
+    figure.suptitle("; ".join(filter(None, notes)), x=0.01, ha="left", fontsize=8)
+    return figure

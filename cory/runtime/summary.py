@@ -240,7 +240,7 @@ def show_summary(run_dir: Path) -> None:
     print("\n" + "\n\n".join(filter(None, parts)))
     print(f"\n{iterations} iterations in {record['wall_s']:.0f} s; records in {run_dir}")
     if iterations > 0:
-        from cory.report.curves import draw_run  # noqa: PLC0415  matplotlib takes half a second
+        from cory.report.plots import draw_run  # noqa: PLC0415  matplotlib takes half a second
 
         curves = run_dir / CURVES
         draw_run(run_dir, curves)

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from cory.report.curves import draw_run, figure_of, main_metrics
+from cory.report.plots import curves_of, draw_run, main_metrics
 from tests.support.recorded_runs import record_run
 from tests.support.warm import run_script
 
@@ -27,7 +27,7 @@ def legend(figure: Figure) -> list[str]:
 
 def test_a_line_is_the_mean_of_a_group_with_a_band_of_one_standard_deviation() -> None:
     groups = {"ppo": frames([1.0, 2.0, 9.0], [3.0, 6.0]), "cory": frames([7.0, 9.0])}
-    figure = figure_of(groups, [KL])
+    figure = curves_of(groups, [KL])
     (axes,) = figure.axes
     first, second = axes.get_lines()
     # up to the end of the shortest run
@@ -44,22 +44,22 @@ def test_a_line_is_the_mean_of_a_group_with_a_band_of_one_standard_deviation() -
 def test_panels_by_metric_and_lines_by_agent() -> None:
     names = [f"objective/{name}/agent_{n}" for name in ("score", "kl") for n in range(2)]
     frame = pd.DataFrame({name: [float(n), n + 1.0] for n, name in enumerate(names)})
-    figure = figure_of({"a": [frame], "b": [frame]}, names)
+    figure = curves_of({"a": [frame], "b": [frame]}, names)
     titles = [axes.get_ylabel() for axes in figure.axes]
     assert titles == ["reward in training", "KL to the reference (nats)"]
     assert legend(figure) == ["a, agent 0", "b, agent 0", "a, agent 1", "b, agent 1"]
     looks = [(line.get_color(), line.get_linestyle()) for line in figure.axes[0].get_lines()]
     assert len(set(looks)) == 4
-    assert legend(figure_of({"": [frame]}, names)) == ["agent 0", "agent 1"]
+    assert legend(curves_of({"": [frame]}, names)) == ["agent 0", "agent 1"]
 
 
 def test_running_means_are_centred_over_whole_windows() -> None:
-    figure = figure_of({"a": frames([0.0, 3.0, 6.0, 30.0, 0.0])}, [KL], smooth=3)
+    figure = curves_of({"a": frames([0.0, 3.0, 6.0, 30.0, 0.0])}, [KL], smooth=3)
     raw, line = figure.axes[0].get_lines()
     assert list(raw.get_ydata()) == [0, 3, 6, 30, 0] and raw.get_linewidth() < 1
     known = pd.Series(line.get_ydata(), index=line.get_xdata()).dropna()
     assert known.to_dict() == {2: 3.0, 3: 13.0, 4: 12.0}
-    (only,) = figure_of({"a": frames([1.0, 2.0])}, [KL], smooth=3).axes[0].get_lines()
+    (only,) = curves_of({"a": frames([1.0, 2.0])}, [KL], smooth=3).axes[0].get_lines()
     assert list(only.get_ydata()) == [1.0, 2.0]  # too short for a window
 
 

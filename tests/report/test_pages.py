@@ -14,11 +14,10 @@ import pytest
 import yaml
 
 from cory.report import archive
-from cory.report.cells import Numbers
-from cory.report.drawing import draw_curves
+from cory.report.numbers import Numbers
 from cory.report.pages import markdown_of, write_page
 from cory.report.papers import Paper, load
-from cory.report.plots import panels
+from cory.report.plots import draw_curves, panels
 from tests.support.composing import CONF, ROOT
 
 DOCS = ROOT / "docs" / "results"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cory.algorithms.spag import GameCollector
+from cory.algorithms.spag_data import GameCollector
 from cory.config import Config
 from cory.games import rules_of
 from cory.games.state import BROKE_RULES
