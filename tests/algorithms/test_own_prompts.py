@@ -221,3 +221,24 @@ def test_a_finished_runs_agents_are_asked_without_the_data(own: Settings, tmp_pa
     said = team.ask("3 and 4?")
     assert {one.agent for one in said} <= {*team.names}
     assert len(said) == config.algorithm.evaluation_agents * config.algorithm.evaluation_turns
+
+
+def test_a_play_shows_its_agents_messages(own: Settings, tmp_path: Path) -> None:
+    """Rendered in the model's template, as they are: a system message, a reply, a question."""
+    file = tmp_path / "team.py"
+    file.write_text(
+        "async def play(prompt, team):\n"
+        "    asked = [*prompt.messages]\n"
+        "    first = await team.one.say(asked)\n"
+        "    asked += [{'role': 'assistant', 'content': first.text}]\n"
+        "    asked += [{'role': 'user', 'content': 'Sure?'}]\n"
+        "    await team.two.say(asked)\n"
+        "    return 1\n"
+    )
+    words = ["algorithm=team", f"algorithm.play={file}:play", "algorithm.agents=[one,two]"]
+    _, episodes, _ = run_once(own("chats", *words), tmp_path)
+    for first, second in (episode.turns for episode in episodes):
+        assert first.context.startswith("<s>[INST] Be kind. [/INST]<s>[INST] ")
+        heard = f"{first.context}<s>[INST] {first.text} [/INST]<s>[INST] Sure? [/INST]"
+        assert second.context == heard
+    assert len(episodes) == 8

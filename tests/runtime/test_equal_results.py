@@ -51,6 +51,15 @@ GROUPS = [
     *("algorithm.loss_average=responses", "algorithm.kl_coef=0.5"),
 ]
 RLOO = ["algorithm=rloo", "algorithm.samples_per_prompt=2"]
+PLAY = """
+async def play(prompt, team):
+    plan = await team.planner.say(prompt.text)
+    answer = await team.solver.say(prompt.text + plan.text)
+    if "e" in answer.text:
+        await team.solver.say(prompt.text)
+    return {"planner": len(answer.text) / 10, "solver": float("a" in answer.text)}
+"""
+TEAM = ["algorithm=team", "algorithm.play=team.py:play", "algorithm.agents=[planner,solver]"]
 LAYOUTS: dict[str, list[str]] = {
     "copies": [],
     "copies, small passes, checkpointing": [
@@ -97,13 +106,15 @@ LAYOUTS: dict[str, list[str]] = {
         "hardware.zero_stage=3",
         "hardware.microbatch_size=1",
     ],
+    "team": TEAM,
+    "team x2, ZeRO-2": [*TEAM, "hardware=cpu2", "hardware.zero_stage=2"],
 }
 # how far two passes over the same token are apart: rounding itself, in which layouts may differ
 ROUNDING = ("objective/sampler_gap_p99/", "objective/sampler_gap_max/")
 # shares of tokens past a bound: in mixed precision rounding decides about a token that lies at it
 AT_A_BOUND = ("ppo/value/clipfrac/", "ppo/policy/clipfrac/", "ppo/policy/passed_over/")
 ONE_TOKEN = 1.5 / 96  # of the 24 or so of a minibatch, in one of four updates
-KINDS = ("copies", "adapters", "4 bits", "mixed", "groups", "rloo", "debate")
+KINDS = ("copies", "adapters", "4 bits", "mixed", "groups", "rloo", "debate", "team")
 REFERENCE = {name: name for name in KINDS}
 
 
@@ -113,6 +124,7 @@ def trajectories(
 ) -> dict[str, list[dict[str, Any]]]:
     """What a run in each layout records."""
     folder = tmp_path_factory.mktemp("layouts")
+    (folder / "team.py").write_text(PLAY)
 
     def run(number: int) -> list[dict[str, Any]]:
         run_dir = folder / str(number)
