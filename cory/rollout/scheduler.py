@@ -63,6 +63,12 @@ class Waiting:
     def __len__(self) -> int:
         return len(self.utterances) + len(self.scorings)
 
+    def by_episode(self) -> list[Utterance]:
+        """Take what agents are asked, in the order of the episodes."""
+        ordered = sorted(self.utterances, key=lambda one: one.asked.episode)
+        self.utterances.clear()
+        return ordered
+
 
 @dataclass
 class Speaker:
@@ -172,7 +178,10 @@ class RollOut:
                     waits = next(c for c, task in zip(casts, tasks, strict=True) if not task.done())
                     _fail(ConfigError(f"prompt {waits.prompt.id}: its play waits for {WAIT_S:g} s"))
                 if waiting.utterances:
-                    self._answer(waiting.utterances)
+                    asked = waiting.by_episode()
+                    batch = batch_of(asked)
+                    distributed.from_first(("speak", batch))
+                    hand_out(asked, self._speak(batch))
                 if waiting.scorings:
                     self._score(waiting.scorings)
             _raise_of(tasks)
@@ -201,27 +210,6 @@ class RollOut:
                 assert self.reward is not None
                 self.reward.score(told)
 
-    def _answer(self, utterances: list[Utterance]) -> None:
-        """Let every agent say what it is asked: a call for each."""
-        ordered = sorted(utterances, key=lambda one: one.asked.episode)
-        utterances.clear()
-        batch: Batch = {}
-        for one in ordered:
-            batch.setdefault(one.agent, []).append(one.asked)
-        distributed.from_first(("speak", batch))
-        said_by = {agent: iter(turns) for agent, turns in self._speak(batch).items()}
-        for one in ordered:
-            turn = next(said_by[one.agent])
-            if turn is None:
-                one.turn.set_exception(
-                    TooLong(
-                        f"{one.agent}: the server refuses prompt {one.asked.prompt} as too long, "
-                        f"also in its shortest wording; with a smaller max_tokens it may fit"
-                    )
-                )
-            else:
-                one.turn.set_result(turn)
-
     def _speak(self, batch: Batch) -> dict[str, Sequence[Turn | None]]:
         """The turns of a batch by agent; None: its context is too long."""
         self.before_each()
@@ -244,6 +232,30 @@ class RollOut:
         self.reward.score(episodes)
         for one in ordered:
             one.done.set_result(None)
+
+
+def batch_of(utterances: Sequence[Utterance]) -> Batch:
+    """What each agent is asked."""
+    batch: Batch = {}
+    for one in utterances:
+        batch.setdefault(one.agent, []).append(one.asked)
+    return batch
+
+
+def hand_out(utterances: Sequence[Utterance], said: Mapping[str, Sequence[Turn | None]]) -> None:
+    """Give every play the turn that it waits for, or TooLong."""
+    said_by = {agent: iter(turns) for agent, turns in said.items()}
+    for one in utterances:
+        turn = next(said_by[one.agent])
+        if turn is None:
+            one.turn.set_exception(
+                TooLong(
+                    f"{one.agent}: the server refuses prompt {one.asked.prompt} as too long, "
+                    f"also in its shortest wording; with a smaller max_tokens it may fit"
+                )
+            )
+        else:
+            one.turn.set_result(turn)
 
 
 def run_in_loop(coroutine: Coroutine[Any, Any, T]) -> T:

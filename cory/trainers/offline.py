@@ -29,13 +29,13 @@ from cory.trainers.steps import (
     Clock,
     Stage,
     Stateful,
+    add_step,
     load_states,
     minibatches,
     optimiser_step,
     paced,
     require_finite,
     states_of,
-    sum_steps,
 )
 
 INSTRUCTION = "instruction"  # the source of an example that is not from a game
@@ -221,10 +221,11 @@ class OfflineTrainer:
         chosen_rows = minibatches(len(rows), size, epochs, self.streams.shuffle)
         checked = checked_update(policy, self.agents)
         with nullcontext(CheckedUpdate()) if self.updates else checked as update:
-            sums = sum_steps(
-                self._minibatch([None if i is None else rows[i] for i in chosen])
-                for chosen in paced(chosen_rows, steps, stage, config, policy)
-            )
+            sums: dict[str, float] = {}
+            for chosen in paced(chosen_rows, steps, stage, config, policy):
+                own = [None if i is None else rows[i] for i in chosen]
+                if not add_step(sums, self._minibatch(own)):
+                    break
             update.may_stand_still = sums["skipped_steps"] == steps
         self.updates += update.moved
         games, instructions = sums.pop("games"), sums.pop("instructions")

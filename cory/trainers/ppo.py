@@ -46,12 +46,12 @@ from cory.trainers.steps import (
     Stage,
     Stateful,
     TrainingDiverged,
+    add_step,
     load_states,
     optimiser_step,
     paced,
     require_finite,
     states_of,
-    sum_steps,
 )
 
 
@@ -205,13 +205,14 @@ class PPOTrainer:
         """Epochs of clipped minibatch steps over one agent's turns; mean statistics of them all."""
         agent.start_update()
         agent.updated = True
-        steps = self._steps(len(batch))
-        means = sum_steps(
-            {key: value / steps for key, value in step.items()}
-            for chosen in paced(self._minibatches(len(batch)), steps, stage, self.config, agent)
-            for step in [self._minibatch(agent, batch, estimate, chosen)]
-        )
-        return {f"ppo/{key}/{agent.name}": value for key, value in means.items()}
+        steps, sums = self._steps(len(batch)), dict[str, float]()
+        for chosen in paced(self._minibatches(len(batch)), steps, stage, self.config, agent):
+            objective = self._objective(agent, batch, estimate, chosen)
+            lengths = batch.attention_mask[chosen].sum(1).tolist()
+            step = optimiser_step(agent, chosen, self.plan.microbatch, objective, lengths)
+            if not add_step(sums, {key: value / steps for key, value in step.items()}):
+                break
+        return {f"ppo/{key}/{agent.name}": value for key, value in sums.items()}
 
     def _minibatches(self, turns: int) -> Iterator[Tensor]:
         """Indices of every minibatch of every epoch; each epoch in an order of its own."""
@@ -219,10 +220,10 @@ class PPOTrainer:
             order = torch.randperm(turns, generator=self.streams.shuffle)
             yield from torch.split(order, self.config.minibatch_size)
 
-    def _minibatch(
+    def _objective(
         self, agent: PPOPolicy, batch: Batch, estimate: Estimate, chosen: Tensor
-    ) -> dict[str, float]:
-        """One optimiser step on the turns at `chosen`; its mean statistics per token."""
+    ) -> "Objective":
+        """The loss on the turns at `chosen`, a minibatch."""
         config, mask = self.config, batch.response_mask[chosen]
         average = loss_average(
             config.loss_average,
@@ -230,11 +231,8 @@ class PPOTrainer:
             config.sampling.max_response_tokens,
             config.loss_average_turns,
         ).within(chosen, len(batch))
-        objective = Objective(
-            config, agent, batch, estimate, average, tokens=mask.sum().clamp(min=1)
-        )
-        lengths = batch.attention_mask[chosen].sum(1)
-        return optimiser_step(agent, chosen, self.plan.microbatch, objective, lengths.tolist())
+        tokens = mask.sum().clamp(min=1)
+        return Objective(config, agent, batch, estimate, average, tokens)
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimisers, which the engines keep."""

@@ -121,18 +121,14 @@ def rows_at(rows: Rows, places: Sequence[int]) -> Rows:
     return rows[list(places)] if isinstance(rows, Tensor) else [rows[n] for n in places]
 
 
-def sum_steps(steps: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Sums over optimiser steps, up to the first one whose numbers are not all finite.
+def add_step(sums: dict[str, float], step: Mapping[str, float]) -> bool:
+    """Add the numbers of an optimiser step; False where some are not finite: it is the last one.
 
     These are sums over all processes, so every process stops at the same step.
     """
-    sums: dict[str, float] = {}
-    for step in steps:
-        for key, value in step.items():
-            sums[key] = sums.get(key, 0.0) + value
-        if not all(map(math.isfinite, step.values())):
-            break
-    return sums
+    for key, value in step.items():
+        sums[key] = sums.get(key, 0.0) + value
+    return all(map(math.isfinite, step.values()))
 
 
 class Clock:

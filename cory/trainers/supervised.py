@@ -22,13 +22,13 @@ from cory.trainers.steps import (
     Clock,
     Stage,
     Stateful,
+    add_step,
     load_states,
     minibatches,
     optimiser_step,
     paced,
     require_finite,
     states_of,
-    sum_steps,
 )
 
 
@@ -180,10 +180,11 @@ class SupervisedTrainer:
         size = self.config.minibatch_size
         expected = epochs * math.ceil(len(examples) / size)
         batches = minibatches(len(examples), size, epochs, self.streams.shuffle)
-        sums = sum_steps(
-            self._minibatch(policy, [None if i is None else examples[i] for i in chosen])
-            for chosen in paced(batches, expected, stage, self.config, policy)
-        )
+        sums: dict[str, float] = {}
+        for chosen in paced(batches, expected, stage, self.config, policy):
+            rows = [None if i is None else examples[i] for i in chosen]
+            if not add_step(sums, self._minibatch(policy, rows)):
+                break
         steps, whole, count = (sums.pop(key) for key in ("steps", "whole", "count"))
         divisors = {"loss": whole, "gradient_norm": steps, "skipped_steps": steps}
         return {

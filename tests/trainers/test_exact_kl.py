@@ -14,7 +14,7 @@ from cory.episode import Batch, turns_of
 from cory.functional.logprobs import full_kl
 from cory.models.actor_critic import response_states
 from cory.models.policy import PPOPolicy
-from cory.trainers.ppo import Estimate, PPOTrainer
+from cory.trainers.ppo import Estimate, Objective, PPOTrainer
 from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, build, uneven
 from tests.support.close import assert_close
@@ -72,13 +72,13 @@ def test_tokens_of_a_few_turns_are_averaged_first(config_of: ConfigOf) -> None:
     stream, mask = torch.Generator().manual_seed(1), batch.response_mask
     known = torch.where(mask, torch.randn(mask.shape, generator=stream), 0.0)
     estimate = Estimate(known, batch.values)  # at a ratio of 1 the loss is minus the advantage
-    minibatch, orders = trainer._minibatch, []
+    objective, orders = trainer._objective, []
 
-    def noted(agent: PPOPolicy, batch: Batch, estimate: Estimate, chosen: Tensor) -> dict:
+    def noted(agent: PPOPolicy, batch: Batch, estimate: Estimate, chosen: Tensor) -> Objective:
         orders.append(chosen)
-        return minibatch(agent, batch, estimate, chosen)
+        return objective(agent, batch, estimate, chosen)
 
-    trainer._minibatch = noted  # type: ignore[method-assign]
+    trainer._objective = noted  # type: ignore[method-assign]
     found = trainer.update(agent, batch, estimate, Stage(0, 1, 1e-12))
     (order,) = orders
     parts = [known[rows][mask[rows]].mean() for rows in order.split(2)]

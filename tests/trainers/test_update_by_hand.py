@@ -18,7 +18,7 @@ from cory.config import Config
 from cory.episode import Batch, turns_of
 from cory.models.bundle import ModelBundle
 from cory.models.policy import PPOPolicy
-from cory.trainers.ppo import Estimate, PPOTrainer
+from cory.trainers.ppo import Estimate, Objective, PPOTrainer
 from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, Updated, build, noise_in, uneven, updates_of
 from tests.support.close import assert_close
@@ -195,13 +195,13 @@ def test_the_loss_and_its_gradient_by_hand(config_of: ConfigOf, kl_in: str) -> N
 def test_every_epoch_goes_through_all_turns_in_another_order(config_of: ConfigOf) -> None:
     words = ["algorithm=cory", "algorithm.epochs=4", "algorithm.minibatch_size=4"]
     trainer = build(config_of(*words), LetterShare())
-    minibatch, orders = trainer._minibatch, []
+    objective, orders = trainer._objective, []
 
-    def noted(agent: PPOPolicy, batch: Batch, estimate: Estimate, chosen: Tensor) -> dict:
+    def noted(agent: PPOPolicy, batch: Batch, estimate: Estimate, chosen: Tensor) -> Objective:
         orders.append(chosen.tolist())
-        return minibatch(agent, batch, estimate, chosen)
+        return objective(agent, batch, estimate, chosen)
 
-    trainer._minibatch = noted  # type: ignore[method-assign]
+    trainer._objective = noted  # type: ignore[method-assign]
     trainer.step(0)
     trainer.step(1)
     epochs = [tuple(orders[n] + orders[n + 1]) for n in range(0, len(orders), 2)]
