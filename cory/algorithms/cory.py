@@ -125,7 +125,6 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
         actors=agents,
         assign_credit=credit_rule(config.credit, shared) if config.collective_reward else own_score,
         estimate=estimator_of(config),
-        learners=lambda iteration: agents,
         describe=describe,
         after_step=after_step,
         evaluate=evaluator,

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from cory.algorithms.maft_data import DebateCollector
 from cory.algorithms.parts import Parts
-from cory.algorithms.sft import no_statistics, response_nll
 from cory.config import MaftConfig
 from cory.endpoint import Endpoint
 from cory.episode import Context, Metrics, Prompt
@@ -81,9 +80,6 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         finetune_plan=lambda name, iteration: finetune_plan(
             config, name, iteration, starts.get(name)
         ),
-        loss=response_nll,
-        statistics=no_statistics,
-        metric_name=lambda what, policy: f"supervised/{what}/{policy}",
         evaluate=evaluator,
         carried=parts.carried,
     )

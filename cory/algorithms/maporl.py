@@ -67,7 +67,6 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
         estimate=estimator_of(config),
         learners=lambda iteration: learners(config, iteration),
         describe=lambda episodes, metrics: roll_out_metrics(episodes, config.agents),
-        after_step=lambda iteration: None,
         evaluate=debates.evaluator(agents, actors),
         carried=parts.carried,
     )

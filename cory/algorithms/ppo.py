@@ -33,9 +33,6 @@ def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
         actors=agents,
         assign_credit=own_score,
         estimate=estimator_of(config),
-        learners=lambda iteration: agents,
-        describe=lambda episodes, metrics: {},
-        after_step=lambda iteration: None,
         evaluate=evaluator,
         carried=parts.carried,
     )

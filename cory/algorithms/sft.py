@@ -4,20 +4,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from torch import Tensor
-
 from cory.algorithms.maporl import TrainedDebates
 from cory.algorithms.parts import Parts
 from cory.config import SFTConfig
 from cory.episode import Episode
 from cory.evaluation.debates import roll_out_metrics
-from cory.functional.losses import weighted_nll
 from cory.models.policy import Actor, Policy
 from cory.models.sampling.generation import draw_limit
 from cory.rewards import Reward
 from cory.rollout.debate import Debate
 from cory.rollout.scheduler import RollOut
-from cory.trainers.supervised import CollectedExamples, Example, FinetunePlan, SupervisedTrainer
+from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer
 
 
 def build_sft(config: SFTConfig, parts: Parts) -> SupervisedTrainer:
@@ -37,25 +34,9 @@ def build_sft(config: SFTConfig, parts: Parts) -> SupervisedTrainer:
         policies,
         parts.streams,
         collect=BestDebates(config, parts, debates.reward, frozen, actors),
-        finetune_plan=lambda policy, iteration: FinetunePlan(config.epochs, config.learning_rate),
-        loss=response_nll,
-        statistics=no_statistics,
-        metric_name=lambda what, policy: f"supervised/{what}/{policy}",
         evaluate=debates.evaluator(policies, actors),
         carried=parts.carried,
     )
-
-
-def response_nll(logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: Tensor) -> Tensor:
-    """Negative log-likelihood of every token; values play no part."""
-    return weighted_nll(logprobs, labels, mask)
-
-
-def no_statistics(
-    logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: Tensor
-) -> Mapping[str, Tensor]:
-    """No statistics beside the loss."""
-    return {}
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,6 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
             },
         ),
         estimate=estimator_of(config),
-        learners=lambda iteration: agents,
         describe=lambda episodes, metrics: team_metrics(config.agents, episodes),
         after_step=after_step,
         evaluate=TeamEvaluator(

@@ -22,7 +22,7 @@ from cory.rewards.verifier import readings
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.tasks.judged import judged
-from cory.trainers.supervised import CollectedExamples, Example, FinetunePlan, SupervisedTrainer
+from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer
 
 VERIFIER = "verifier"
 
@@ -39,7 +39,6 @@ def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
         policies,
         parts.streams,
         collect=collector,
-        finetune_plan=lambda policy, iteration: FinetunePlan(config.epochs, config.learning_rate),
         loss=partial(verdict_loss, config.likelihood_coef),
         statistics=partial(verdict_statistics, config.likelihood_coef),
         metric_name=lambda what, policy: f"verifier/{what}",

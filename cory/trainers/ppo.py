@@ -83,11 +83,14 @@ class PPOTrainer:
     actors: Mapping[str, Actor]  # those who may speak in it: agents and frozen references
     assign_credit: Callable[[list[Episode]], None]  # sets turn.credit
     estimate: Estimator  # credits and KL -> advantages
-    learners: Callable[[int], Collection[str]]  # iteration -> the agents that learn in it
-    describe: Callable[[list[Episode], Metrics], Metrics]  # further metrics of a roll-out
-    after_step: Callable[[int], None]  # takes the iteration; for instance, exchanges roles
     evaluate: Evaluator
     carried: Mapping[str, Stateful]  # components whose state a checkpoint keeps
+    # iteration -> the agents that learn in it; None: all
+    learners: Callable[[int], Collection[str]] | None = None
+    # further metrics of a roll-out
+    describe: Callable[[list[Episode], Metrics], Metrics] = lambda episodes, metrics: {}
+    # takes the iteration; for instance, exchanges roles
+    after_step: Callable[[int], None] = lambda iteration: None
     episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
 
     def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
@@ -103,7 +106,7 @@ class PPOTrainer:
         clock.lap("reward_s")
         self.assign_credit(self.episodes)
         metrics: Metrics = {"rollout/response_limit": float(limit)}
-        learners = self.learners(iteration)
+        learners = self.agents if self.learners is None else self.learners(iteration)
         for agent in self.agents.values():
             turns = self._whole_minibatches(turns_of(self.episodes, agent.name))
             if all(turn.absent for turn in turns):

@@ -14,6 +14,7 @@ from torch import Tensor
 from cory.config import BatchPlan, SupervisedConfig
 from cory.episode import Episode, Metrics, as_plain, of_plain
 from cory.evaluation.evaluate import Evaluator
+from cory.functional.losses import weighted_nll
 from cory.models.policy import Policy, lengths_of
 from cory.runs.signals import StopPoint, never_stop
 from cory.seeding import Streams
@@ -67,6 +68,11 @@ Statistics = Callable[  # (B,), of each example
 ]
 
 
+def response_nll(logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: Tensor) -> Tensor:
+    """Negative log-likelihood of every token; values play no part."""
+    return weighted_nll(logprobs, labels, mask)
+
+
 @dataclass
 class IterationState:
     """An iteration in which some policies have been fine-tuned and others have not."""
@@ -106,12 +112,14 @@ class SupervisedTrainer:
     streams: Streams
     _: KW_ONLY
     collect: Callable[[int], CollectedExamples]  # iteration -> the examples of every policy
-    finetune_plan: Callable[[str, int], FinetunePlan]  # of a policy, in an iteration
-    loss: TokenLoss
-    statistics: Statistics  # logged beside the loss, mean over examples
-    metric_name: Callable[[str, str], str]  # training metric, policy -> its logged name
     evaluate: Evaluator
     carried: Mapping[str, Stateful]  # components whose state a checkpoint keeps
+    loss: TokenLoss = response_nll
+    statistics: Statistics = lambda *_: {}  # logged beside the loss, mean over examples
+    # of a policy, in an iteration; None: epochs and learning rate of the settings
+    finetune_plan: Callable[[str, int], FinetunePlan] | None = None
+    # training metric, policy -> its logged name
+    metric_name: Callable[[str, str], str] = "supervised/{}/{}".format
     average: str = "tokens"  # tokens | responses: what counts alike in the loss of a minibatch
     episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
     unfinished: IterationState | None = field(init=False, default=None)
@@ -150,7 +158,9 @@ class SupervisedTrainer:
         """Update one policy, unless it has no examples."""
         metrics: Metrics = {}
         if examples:
-            plan = self.finetune_plan(policy.name, iteration)
+            plan = FinetunePlan(self.config.epochs, self.config.learning_rate)
+            if self.finetune_plan is not None:
+                plan = self.finetune_plan(policy.name, iteration)
             if plan.start is not None:
                 policy.engine.set_weights(plan.start)
             if plan.fresh:
