@@ -106,14 +106,3 @@ def test_every_option_that_a_page_chooses_exists(page: Path) -> None:
         and f"{group}={option}" not in OWN
     }
     assert not wrong
-
-
-def test_every_broad_handler_is_said() -> None:
-    """In architecture.md's table stand just the files with `except Exception` and wider."""
-    broad = re.compile(r"^ +except (Base)?Exception\b|^ +except RAISED\b|^ +except:", re.MULTILINE)
-    code = (ROOT / "cory").rglob("*.py")
-    catching = {path for path in code if broad.search(path.read_text(encoding="utf-8"))}
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    table = text.split("| where | what may raise anything |")[1].split("\n\n")[0]
-    said = {ROOT / name for name in re.findall(r"`(cory/[\w/]+\.py)`", table)}
-    assert said == catching

@@ -156,18 +156,6 @@ def test_agreeing_answers_of_all_turns_and_agents_train_one_model(maft: Settings
     assert len(expected) > 4
 
 
-@pytest.mark.slow
-def test_the_union_trains_one_model_on_what_all_agents_would_learn(maft: Settings) -> None:
-    """Compute-matched: same debates, because all policies start alike."""
-    team = build_agents(maft()).collect(0).examples
-    one = build_agents(maft("algorithm.policies=single")).collect(0).examples["single"]
-
-    def key(examples: list) -> list:
-        return sorted((e.context_ids, e.response_ids) for e in examples)
-
-    assert key(one) == key([example for own in team.values() for example in own])
-
-
 def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: Settings) -> None:
     trainer = build_agents(
         maft(

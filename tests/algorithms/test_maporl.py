@@ -15,7 +15,6 @@ from cory.algorithms.maporl import TrainedDebates, breaks_guard, learners
 from cory.config import Config
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.votes import VoteRule
-from cory.models.policy import Policy
 from cory.rollout.debate import Debate
 from cory.runs.export import export
 from tests.support.building import build, measure
@@ -241,58 +240,6 @@ def test_the_trainer_pays_by_every_setting(
     found = paid(questions(*DISTINCT, *words), right, flawed)
     for own, wanted in zip(found, expected, strict=False):
         assert wanted is None or own == pytest.approx(wanted)
-
-
-@pytest.mark.slow
-def test_debaters_that_share_a_policy_say_together_what_they_would_say_apart(
-    questions: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In training and in evaluation, with the sampler's log-probabilities."""
-    config = questions(
-        *(*MAPORL, "algorithm.turns=2", "algorithm.param_sharing=per_turn"),
-        *("evaluation.team=true", "evaluation.greedy=true", "algorithm.evaluation_turns=2"),
-    )
-
-    def run() -> tuple[Any, ...]:
-        trainer = build(config, Last())
-        gaps = {key: gap for key, gap in trainer.step(0).items() if "sampler_gap_max" in key}
-        said = [[(t.role, t.response, t.response_ids) for t in e.turns] for e in trainer.episodes]
-        # each token beside itself, however many debaters one policy spoke for
-        assert gaps and max(gaps.values()) < 1e-4
-        return said, measure(trainer, config, tmp_path)
-
-    together = run()
-    alone: list[str] = []
-    turns = Policy.turns
-
-    def one_role_after_another(policy: Policy, asked: Any, *rest: Any) -> list[Turn]:
-        roles = dict.fromkeys(one.role for one in asked)
-        alone.extend(roles)
-        parts = {role: [one for one in asked if one.role == role] for role in roles}
-        said = {role: iter(turns(policy, part, *rest)) for role, part in parts.items()}
-        return [next(said[one.role]) for one in asked]
-
-    monkeypatch.setattr(Policy, "turns", one_role_after_another)
-    assert run() == together and "debater_1" in alone
-
-
-def test_idle_policies_stay_as_they_are(questions: ConfigOf) -> None:
-    config = questions(*MAPORL, "algorithm.turns=2", "+algorithm.alternation={first: 0, every: 1}")
-    trainer = build(config, Last())
-    for iteration, (moving, idle) in enumerate([("turn_2", "turn_1"), ("turn_1", "turn_2")]):
-        old = {
-            name: [p.detach().clone() for p in agent.model.parameters()]
-            for name, agent in trainer.agents.items()
-        }
-        metrics = trainer.step(iteration)
-        assert f"ppo/loss/policy/{moving}" in metrics
-        assert f"ppo/loss/policy/{idle}" not in metrics
-
-        def same(name: str, old: Any = old) -> bool:
-            now = trainer.agents[name].model.parameters()
-            return all(torch.equal(a, b) for a, b in zip(old[name], now, strict=True))
-
-        assert same(idle) and not same(moving)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from cory.evaluation.responses import PromptScores
 from cory.evaluation.verifier import verdict_metrics
 from cory.models.actor_critic import is_of_head
 from cory.models.attention import BY_ROWS
-from cory.rewards.verifier import Verifier, correctness_probabilities, readings
+from cory.rewards.verifier import Verifier, readings
 from cory.runs.export import VALUE_HEAD, export
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.building import measure
@@ -232,17 +232,6 @@ def test_a_verifier_learns_by_the_verdict_that_it_gives(verifier_config: Setting
     plain = build_verifier(verifier_config())
     assert_close(plain.loss(logprobs, values, labels, mask), -values.sigmoid().log())
     assert plain.statistics(logprobs, values, labels, mask)["accuracy"].tolist() == [1.0]
-
-
-def test_verdicts_are_no_training_pass(verifier_config: Settings) -> None:
-    """Called as a module ZeRO-3 would let processes with unequally many answers wait for ever."""
-    trainer = build_verifier(verifier_config("algorithm.likelihood_coef=0.7"))
-    (policy,) = trainer.agents.values()
-    policy.model.register_forward_pre_hook(lambda *_: pytest.fail("called as a module"))
-    rows = readings(policy.bundle.texts, ["What?"] * 2, [" this", " that"], 64)
-    with torch.no_grad():
-        found = correctness_probabilities(policy.model.eval(), rows, 0)
-    assert len(found) == 2 and all(0 < each < 1 for each in found)
 
 
 def test_its_head_may_learn_alone(verifier_config: Settings) -> None:

@@ -76,21 +76,3 @@ def test_rows_for_each_model_and_task(tmp_path: Path) -> None:
     assert [row.name for row in table.each_row] == ["One: Base", "Two: Base"]
     assert [row.printed for row in table.each_row] == [[1.0, 2.0], [3.0]]
     assert table.experiments() == ["some/m1_x", "some/m1_y", "some/m2_x", "some/m2_y"]
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"colums": {}}, "some.yaml: tables.tab1.colums="),
-        ({"columns": "training"}, "some.yaml: tab1.columns=training: one of"),
-        ({"figure": {"kind": "pie", "columns": []}}, "some.yaml: tables.tab1.figure.kind=pie"),
-        ({"figure": {"kind": "bars", "columns": ["x"]}}, "tab1: x is not one of its columns"),
-        ({"differences": [["A", "C", "score"]]}, "tab1: C is not one of its rows"),
-        ({"differences": [["A", "score"]]}, "some.yaml: tables.tab1.differences="),
-        ({"rows": {"A": ["a", "", 1, 2, 3]}}, "tab1: A has more values than columns"),
-    ],
-)
-def test_what_is_wrong_is_named(tmp_path: Path, change: dict[str, object], said: str) -> None:
-    with pytest.raises(ValueError) as error:
-        made(tmp_path, change)
-    assert said in str(error.value)

@@ -18,7 +18,6 @@ from cory.runs.export import export
 from cory.trainers.offline import OfflineTrainer
 from tests.support.building import measure
 from tests.support.playing import SPAG, build_games, game_config
-from tests.support.refusals import refusal
 
 Build = Callable[..., tuple[OfflineTrainer, Config]]
 
@@ -72,18 +71,6 @@ def test_one_agent_of_another_run_at_a_time_is_in_memory(
     assert {"eval/win_rate/im", "eval/win_rate/spag_1"} <= found.keys()
     assert [name for name, _ in loaded] == ["im", "spag_1"]
     assert all(agent() is None for _, agent in loaded)
-
-
-def test_a_run_that_does_not_fit_is_refused_at_the_start(
-    trainer_of: Build, two_runs: list[str], tmp_path: Path
-) -> None:
-    said = refusal(lambda: trainer_of("algorithm.opponents.im=nowhere"))
-    assert said.startswith("algorithm.opponents.im=") and "there is no run" in said
-    settings = json.loads((tmp_path / "im" / "config.yaml").read_text())
-    settings["model"]["path"] = "another"
-    (tmp_path / "im" / "config.yaml").write_text(json.dumps(settings))
-    said = refusal(lambda: trainer_of(*two_runs))
-    assert said.startswith("algorithm.opponents.im=") and "model.path=another" in said
 
 
 @pytest.mark.parametrize("kept", [False, True])

@@ -2,12 +2,11 @@
 
 `experiment=<run of conf/sweeps>` stands for the words of that run.
 
-A file of conf/ is read once per process, a config composed once per state of conf/.
+A file of conf/ is read once per process, and a choice of options composed once.
 """
 
 from __future__ import annotations
 
-import inspect
 import pickle
 from collections.abc import Sequence
 from functools import cache
@@ -16,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.sources_registry import SourcesRegistry
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig, OmegaConf
 
-import cory.config
 from cory.config import (
     Config,
     MaporlConfig,
@@ -33,12 +33,14 @@ from cory.config import (
     sweep_names,
 )
 from cory.config.names import merged
-from cory.runtime.hydra_setup import compose, look_beside
+from cory.runtime.hydra_setup import compose
 from tests.support.commands import last_wins
-from tests.support.compositions import Compositions
 
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
+# words with which Hydra reads files elsewhere, or that concern Hydra itself
+OF_HYDRA = ("hydra.", "hydra/", "+hydra", "-")
+NAME = "hydra.job.name="  # of a run; it is the setting experiment, and chooses nothing
 GROUPS = {"model", "task", "init_from", "evaluate_every"}  # of settings of `variants`
 
 
@@ -70,7 +72,7 @@ FileConfigSource.load_config = _remembered
 
 def compose_config(*overrides: str) -> DictConfig:
     """The composed settings; `run_dir` is `unused` unless overridden."""
-    return _compositions()(*run_for(overrides))
+    return _composed(run_for(overrides))
 
 
 def run_for(overrides: Sequence[str]) -> list[str]:
@@ -84,14 +86,32 @@ def run_for(overrides: Sequence[str]) -> list[str]:
     return [*words, f"hydra.job.name={name}"]
 
 
+def _composed(words: Sequence[str]) -> DictConfig:
+    """A new object each time. The options that words choose are composed once in each process."""
+    named = [word for word in words if word.startswith(NAME)]
+    words = [word for word in words if word not in named]
+    chosen = [word for word in words if _chooses(word)]
+    rest = [word for word in words if word not in chosen]
+    values = OverridesParser.create().parse_overrides(rest)
+    if any(word.startswith(OF_HYDRA) for word in words) or any(
+        v.is_sweep_override() for v in values
+    ):
+        return compose(*words, *named)
+    config: DictConfig = pickle.loads(_options(*chosen))
+    if named:
+        config.experiment = named[-1].partition("=")[2]
+    ConfigLoaderImpl._apply_overrides_to_config(values, config)  # as Hydra sets them
+    return config
+
+
 @cache
-def _compositions() -> Compositions:
-    settings = Path(inspect.getfile(cory.config)).parent
-    code = [
-        *sorted(settings.glob("*.py")),
-        *map(Path, map(inspect.getfile, (compose, look_beside))),
-    ]
-    return Compositions(ROOT / ".pytest_cache" / "composed", CONF, code, compose)
+def _options(*words: str) -> bytes:
+    return pickle.dumps(compose(*words))
+
+
+def _chooses(word: str) -> bool:
+    """Whether it names an option of a group; else it gives a value."""
+    return (CONF / word.lstrip("+~").partition("=")[0].partition("@")[0]).is_dir()
 
 
 def parsed(*overrides: str) -> Config:

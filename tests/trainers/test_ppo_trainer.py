@@ -222,15 +222,3 @@ def test_a_first_update_may_stand_still_only_where_every_step_was_left_out(
         skipped = False  # the next update is the first one that counts, and is checked
     with pytest.raises(FirstUpdateError, match="its first update changed none of its weights"):
         trainer.step(1)
-
-
-def test_a_value_head_from_0_may_move_the_model_without_an_advantage(config_of: ConfigOf) -> None:
-    """Equal scores give advantages of 0; but the values are wrong, and the head's loss is not 0."""
-    words = ("algorithm=ppo", "model.value_init=zero", "algorithm.gae_lambda=1")
-    trainer = build(config_of(*words, "algorithm.learning_rate=1e-2"), LetterShare(sign=0.0))
-    trainer.reward.score = lambda episodes: [  # type: ignore[method-assign]
-        setattr(turn, "score", 1.0) for episode in episodes for turn in episode.turns
-    ]
-    trainer.step(0)
-    assert trainer.agents["agent_0"].updates == 1
-    assert abs(trainer.step(1)["objective/kl/agent_0"]) > 1e-3

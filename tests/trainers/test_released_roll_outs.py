@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from cory.config import Config, ConfigError
+from cory.config import Config
 from cory.episode import Episode
 from cory.models import policy
 from cory.models.sampling.generation import Response
@@ -40,18 +40,6 @@ def gaps(trainer: PPOTrainer, iterations: int) -> list[dict[str, float]]:
     names = list(trainer.agents)
     steps = [trainer.step(iteration) for iteration in range(iterations)]
     return [{name: step[f"objective/sampler_gap_max/{name}"] for name in names} for step in steps]
-
-
-def test_a_first_update_that_stood_still_is_checked_again_after_a_roll_out_with_dropout(
-    config_of: ConfigOf, with_rates: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    alone = ["algorithm=ppo", "advantages=leave_one_out", "algorithm.samples_per_prompt=4"]
-    words = [*alone, with_rates, DROPOUT, "algorithm.kl_coef=0"]
-    trainer = build(config_of(*words), LetterShare(sign=0.0))
-    first, second = gaps(trainer, 2)
-    assert trainer.agents["agent_0"].updates == 0
-    assert first["agent_0"] < 1e-4 < 1e-2 < second["agent_0"]
-    assert "because of model.rollout_dropout=true" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("official", [False, True])
@@ -103,11 +91,6 @@ def test_a_resumed_run_samples_with_the_same_dropout(
     for agent in resumed.agents.values():
         agent.engine.load(tmp_path)
     assert steps(resumed, 2, 3) == expected
-
-
-def test_dropout_while_sampling_is_refused_where_agents_share_a_base(config_of: ConfigOf) -> None:
-    with pytest.raises(ConfigError, match=r"model\.rollout_dropout=true: needs .*sharing=copies"):
-        config_of("algorithm=ppo", DROPOUT, "model.sharing=adapters")
 
 
 class Reader(LetterShare):
