@@ -19,7 +19,7 @@ from cory.config import ImitationConfig, OfflineConfig, SpagConfig, require
 from cory.episode import TEXT_ONLY, Episode, Metrics, Turn
 from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
-from cory.functional.offline import OfflineLoss, kl_imitation_loss, self_play_loss
+from cory.functional.losses import OfflineLoss, kl_imitation_loss, self_play_loss
 from cory.functional.statistics import mean
 from cory.games.transcript import FinishedGame
 from cory.models.fingerprint import weights_fingerprint

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from cory.config import ModelConfig
-from cory.functional.logprobs import LogitsOf, training_kl, training_logprobs
-from cory.functional.masking import aligned_right
+from cory.functional.logprobs import LogitsOf, aligned_right, training_kl, training_logprobs
 from cory.models.precision import products
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
@@ -80,7 +79,7 @@ class ActorCriticModel(nn.Module):
         self.lm = lm
         self.base = base
         self.temperature = 1.0  # divides the logits in updates, the reference's like its own
-        self.likelihood_coef = 0.0  # of a verifier (functional/verdicts.py), which takes it along
+        self.likelihood_coef = 0.0  # of a verifier (verdict_logits), which takes it along
         self.vocabulary = int(lm.config.vocab_size)
         self.value_head = value_head
 

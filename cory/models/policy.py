@@ -15,14 +15,13 @@ from torch import Tensor
 from cory import distributed
 from cory.config import HardwareConfig, PPOConfig, SamplingConfig, require
 from cory.episode import Asked, Batch, Context, Turn
-from cory.functional.logprobs import sampled_kl
-from cory.functional.masking import pad_turns
-from cory.functional.scores import (
+from cory.functional.advantages import (
     RunningMoments,
     above_baselines,
     adapted_kl_coef,
     scaled_credits,
 )
+from cory.functional.logprobs import pad_turns, sampled_kl
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.bundle import ModelBundle
 from cory.models.engine import Engine

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from cory.functional.intervals import LEVEL, ROUNDING, Interval, mean_interval
+from cory.functional.statistics import LEVEL, ROUNDING, Interval, mean_interval
 
 INTERVAL = f"{100 * LEVEL:.0f} % interval"
 

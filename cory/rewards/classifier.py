@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from cory import distributed
 from cory.config import ClassifierConfig, require
 from cory.episode import Episode, Prompt, Turn
-from cory.functional.masking import pad_right
+from cory.functional.logprobs import pad_right
 from cory.models.context import context_length
 from cory.models.loading import (
     load_classifier,

@@ -10,8 +10,8 @@ from cory import distributed
 from cory.config import ConfigError, VerifierRewardConfig, require
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.advantages import last_token
-from cory.functional.masking import pad_turns
-from cory.functional.verdicts import verdict_logits
+from cory.functional.logprobs import pad_turns
+from cory.functional.losses import verdict_logits
 from cory.models.actor_critic import ActorCriticModel, ValueHead, response_states
 from cory.models.context import require_context_length
 from cory.models.loading import load_language_model, load_tokenizer, nf4

@@ -21,7 +21,7 @@ from cory.functional.advantages import (
     kl_penalised_rewards,
     leave_one_out,
 )
-from cory.functional.masking import whiten
+from cory.functional.logprobs import whiten
 
 
 class Estimate(NamedTuple):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cory import distributed
 from cory.config import OptimiserConfig
-from cory.functional.schedule import share_of_peak
+from cory.functional.losses import share_of_peak
 from cory.models.policy import Policy
 
 Rows = TypeVar("Rows", list[Any], Tensor)  # examples, or indices (n,) int64

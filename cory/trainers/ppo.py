@@ -12,8 +12,7 @@ from torch.nn.functional import pad
 from cory.config import BatchPlan, PPOConfig
 from cory.episode import Batch, Episode, Metrics, Turn, absent_turn, turns_of
 from cory.evaluation.evaluate import Evaluator
-from cory.functional.advantages import equal_groups
-from cory.functional.groups import groups_of
+from cory.functional.advantages import equal_groups, groups_of
 from cory.functional.losses import loss_average
 from cory.models.policy import Actor, PPOPolicy
 from cory.models.sampling.generation import draw_limit

@@ -26,7 +26,7 @@ from transformers import (
 )
 
 from cory.config import Config, ConfigError
-from cory.functional.masking import pad_turns
+from cory.functional.logprobs import pad_turns
 from cory.models.bundle import ModelBundle
 from cory.models.loading import load_language_model, skeleton
 from cory.models.policy import Policy

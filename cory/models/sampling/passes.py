@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 
-from cory.functional.masking import pad_left
+from cory.functional.logprobs import pad_left
 from cory.models.precision import products
 from cory.models.sampling.cache import PreallocatedLayer
 

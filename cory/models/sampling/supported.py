@@ -5,7 +5,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from cory.config import ConfigError, require
-from cory.functional.masking import pad_turns
+from cory.functional.logprobs import pad_turns
 from cory.models.actor_critic import response_states
 from cory.models.sampling.cache import cache_for
 from cory.models.sampling.passes import PlainPass, RecordedPass, prefill
