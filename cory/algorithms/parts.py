@@ -7,12 +7,11 @@ from itertools import islice
 from pathlib import Path
 
 from cory.config import BatchPlan, Config
-from cory.models.actor_critic import ActorCriticModel
+from cory.models.actor_critic import ActorCriticModel, store_as_products
 from cory.models.bundle import ModelBundle
 from cory.models.engine import Engine
+from cory.models.optimiser import StoredWeights
 from cory.models.policy import Policy, PPOPolicy
-from cory.models.precision import store_as_products
-from cory.models.shared_engine import StoredWeights
 from cory.rewards import Reward
 from cory.runs.export import agent_folders, load_agent, start_from
 from cory.seeding import Streams

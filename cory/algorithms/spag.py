@@ -22,7 +22,7 @@ from cory.functional.credit import outcome_decay
 from cory.functional.losses import OfflineLoss, kl_imitation_loss, self_play_loss
 from cory.functional.statistics import mean
 from cory.games.transcript import FinishedGame
-from cory.models.fingerprint import weights_fingerprint
+from cory.models.engine import weights_fingerprint
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.game_store import GameSet, read_set, require_ids, sampled_ids, vocabulary_digest
 from cory.rollout.games import WordGame

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import deepspeed
 import torch
@@ -19,7 +20,8 @@ from torch import Tensor
 
 from cory import distributed
 from cory.config import BatchPlan, HardwareConfig, OptimiserConfig, require
-from cory.models.actor_critic import ActorCriticModel
+from cory.models.actor_critic import DTYPES, ActorCriticModel
+from cory.models.loading import load_plain
 from cory.models.optimiser import (
     moments_to_zero,
     new_optimiser,
@@ -27,8 +29,11 @@ from cory.models.optimiser import (
     set_stepped_weights,
     stepped_weights,
 )
-from cory.models.precision import DTYPES
-from cory.models.weight_files import load_plain
+
+if TYPE_CHECKING:
+    from cory.models.policy import Policy
+
+SUMMED_AT_ONCE = 2**22  # bytes; the sum makes eight of each
 
 
 def deepspeed_settings(
@@ -359,3 +364,19 @@ class Engine:
                 name: value.to(weight.device) if isinstance(value, Tensor) else value
                 for name, value in moments.items()
             }
+
+
+def byte_sum(tensor: Tensor) -> int:
+    """Sum over the bytes of a tensor: another number, all but surely, once a weight has moved."""
+    octets = tensor.contiguous().flatten().view(torch.uint8)
+    return sum(int(part.sum(dtype=torch.int64)) for part in torch.split(octets, SUMMED_AT_ONCE))
+
+
+def weights_fingerprint(policies: Mapping[str, Policy]) -> str:
+    """SHA-256 of the policies' trained weights, each whole, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    for policy in policies.values():
+        with policy.whole():
+            for name, weight in policy.model.trainable().items():
+                digest.update(f"{policy.name} {name} {byte_sum(weight.detach())}\n".encode())
+    return digest.hexdigest()

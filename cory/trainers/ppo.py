@@ -14,8 +14,8 @@ from cory.episode import Batch, Episode, Metrics, Turn, absent_turn, turns_of
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.advantages import equal_groups, groups_of
 from cory.functional.losses import loss_average
+from cory.models.generation import draw_limit
 from cory.models.policy import Actor, PPOPolicy
-from cory.models.sampling.generation import draw_limit
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut
 from cory.runs.signals import StopPoint, never_stop

@@ -12,7 +12,7 @@ from cory import distributed
 from cory.config import ModelConfig
 from cory.episode import Batch, Metrics
 from cory.models.actor_critic import is_of_head
-from cory.models.fingerprint import byte_sum
+from cory.models.engine import byte_sum
 from cory.models.policy import Policy, PPOPolicy
 from cory.trainers.metrics import tail_of
 

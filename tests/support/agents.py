@@ -8,7 +8,7 @@ from typing import Any
 
 from cory.config import Config, builder
 from cory.episode import as_plain
-from cory.models.fingerprint import byte_sum
+from cory.models.engine import byte_sum
 from cory.runtime.build import build_parts
 from cory.trainers.supervised import CollectedExamples, SupervisedTrainer
 

@@ -10,8 +10,7 @@ import torch
 
 from cory.config import Config
 from cory.episode import Episode, Prompt
-from cory.models.engine import Engine
-from cory.models.fingerprint import byte_sum
+from cory.models.engine import Engine, byte_sum
 from cory.models.policy import PPOPolicy
 from cory.rollout.scheduler import Cast
 from cory.seeding import Streams

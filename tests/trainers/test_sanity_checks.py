@@ -11,9 +11,8 @@ import torch
 from transformers import MixtralConfig, MixtralForCausalLM
 
 from cory.config import Config
-from cory.models import fingerprint
-from cory.models.engine import Engine
-from cory.models.fingerprint import byte_sum
+from cory.models import engine
+from cory.models.engine import Engine, byte_sum
 from cory.models.policy import PPOPolicy
 from cory.trainers import sanity_checks
 from cory.trainers.sanity_checks import (
@@ -169,7 +168,7 @@ def test_the_ratio_of_the_first_step_is_one(
 
 
 def test_a_fingerprint_is_the_sum_of_all_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fingerprint, "SUMMED_AT_ONCE", 3)  # several pieces, the last one short
+    monkeypatch.setattr(engine, "SUMMED_AT_ONCE", 3)  # several pieces, the last one short
     numbers = torch.tensor([[1, 2], [256, -1]], dtype=torch.int16)
     assert byte_sum(numbers) == 1 + 2 + 1 + 255 + 255
     assert byte_sum(numbers.T) == byte_sum(numbers)  # not contiguous
