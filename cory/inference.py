@@ -37,11 +37,11 @@ from cory.config.options import is_own
 from cory.episode import Episode, Prompt
 from cory.evaluation.responses import MEASURED
 from cory.functional.votes import VoteRule
+from cory.models.actor_critic import set_float32_products, store_as_products
 from cory.models.bundle import ModelBundle
 from cory.models.loading import load_language_model, load_tokenizer, nf4
-from cory.models.lora import DESCRIPTION, load_adapter, merged
+from cory.models.lora import DESCRIPTION, load_adapter
 from cory.models.policy import Actor, Policy
-from cory.models.precision import set_float32_products, store_as_products
 from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.rollout.team import team_play
 from cory.runs.export import VALUE_HEAD, start_from, with_card
@@ -318,7 +318,8 @@ def merge(run_dir: Path, agent: Path, out: Path, precision: str | None = None) -
     require(is_adapter(agent), f"{agent} is a whole model already, which transformers loads")
     require(not out.exists(), f"{out} exists; delete it")
     require(precision in DTYPES, f"--precision={precision} must be fp32, bf16 or fp16")
-    lm: Any = merged(load_adapter(base_in_float32(model), agent)).to(DTYPES[precision])
+    adapted = load_adapter(base_in_float32(model), agent)
+    lm: Any = adapted.merge_and_unload(safe_merge=True).to(DTYPES[precision])
     part = out.with_name(f"{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:

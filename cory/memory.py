@@ -28,9 +28,9 @@ from cory.config import (
     require,
 )
 from cory.functional.logprobs import SLAB_BYTES
-from cory.models.context import context_length
+from cory.models.actor_critic import DTYPES, attention_for
 from cory.models.loading import local_skeleton, skeleton
-from cory.models.precision import DTYPES, attention_for
+from cory.models.paths import context_length
 from cory.rewards.verifier import whole_model
 
 GIB = 2**30

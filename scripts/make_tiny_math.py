@@ -21,7 +21,7 @@ from make_tiny_models import CONTEXT, END, fit, save, train_tokenizer
 from tokenizers import Regex, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from cory.functional.masking import pad_left, pad_right
+from cory.functional.logprobs import pad_left, pad_right
 from cory.tasks.answers.numbers import final_number
 from cory.tasks.problems import Problem, draw_distinct, draw_problem
 

@@ -29,7 +29,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from cory.functional.masking import pad_right
+from cory.functional.logprobs import pad_right
 from cory.tasks.data.reviews import package_reviews, package_sentences
 
 ASSETS = Path(__file__).resolve().parent.parent / "cory" / "assets"

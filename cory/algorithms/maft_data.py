@@ -12,8 +12,7 @@ from cory.config import MaftConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.debates import shortened_share
 from cory.functional.credit import rounds_of
-from cory.functional.selection import Answers, mix_critic_debates, select
-from cory.functional.votes import VoteRule
+from cory.functional.votes import Answers, VoteRule, mix_critic_debates, select
 from cory.models.policy import Actor, Policy
 from cory.rollout.scheduler import Play, RollOut
 from cory.runs.signals import leave_if_asked

@@ -10,12 +10,11 @@ from typing import TypeVar
 from cory import distributed
 from cory.config import BatchPlan, Config, ConfigError, require
 from cory.episode import Episode
-from cory.models.actor_critic import ActorCriticModel
+from cory.models.actor_critic import ActorCriticModel, store_as_products
 from cory.models.bundle import ModelBundle
 from cory.models.engine import Engine
+from cory.models.optimiser import StoredWeights
 from cory.models.policy import Policy, PPOPolicy
-from cory.models.precision import store_as_products
-from cory.models.shared_engine import StoredWeights
 from cory.rewards import Reward
 from cory.rewards.python_function import as_number
 from cory.runs.export import agent_folders, load_agent, start_from

@@ -9,8 +9,8 @@ from cory.algorithms.parts import Parts
 from cory.config import SFTConfig
 from cory.episode import Episode
 from cory.evaluation.debates import roll_out_metrics
+from cory.models.generation import draw_limit
 from cory.models.policy import Actor, Policy
-from cory.models.sampling.generation import draw_limit
 from cory.rewards import Reward
 from cory.rollout.debate import Debate
 from cory.rollout.scheduler import RollOut

@@ -15,7 +15,7 @@ from cory.algorithms.spag_data import AGENT, GameCollector, InstructionCollector
 from cory.config import ImitationConfig, OfflineConfig, SpagConfig
 from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
-from cory.functional.offline import OfflineLoss, kl_imitation_loss, self_play_loss
+from cory.functional.losses import OfflineLoss, kl_imitation_loss, self_play_loss
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.games import Opponents
 from cory.tasks.game import GameTask

@@ -13,7 +13,7 @@ import numpy as np
 from cory.algorithms.parts import Parts
 from cory.config import OfflineConfig, require
 from cory.episode import TEXT_ONLY, Episode, Metrics, Turn
-from cory.functional.offline import role_weights, utterances_per_game
+from cory.functional.losses import role_weights
 from cory.functional.statistics import mean
 from cory.games.state import GameState
 from cory.games.transcript import FinishedGame, read_games
@@ -177,7 +177,7 @@ class GameCollector:
             long += len(own) - len(selected[-1])
         count = sum(map(len, selected))
         if self.config.average == "game" and count:
-            share = utterances_per_game(count, sum(learnt.values()))
+            share = count / sum(learnt.values())  # from a mean over utterances to one over games
             selected = [[replace(e, weight=e.weight * share) for e in own] for own in selected]
         metrics = {f"game/weight_{role}": weight for role, weight in weights.items()}
         return selected, metrics | {"game/learnt": float(count), "game/too_long": float(long)}

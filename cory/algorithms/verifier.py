@@ -14,10 +14,9 @@ from cory.algorithms.parts import Parts
 from cory.config import VerifierConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.verifier import VerifierEvaluator
-from cory.functional.losses import token_bce
-from cory.functional.verdicts import verdict_logits
+from cory.functional.losses import token_bce, verdict_logits
+from cory.models.generation import draw_limit
 from cory.models.policy import Policy, asked_of
-from cory.models.sampling.generation import draw_limit
 from cory.rewards.verifier import readings
 from cory.seeding import Streams
 from cory.tasks import Task

@@ -9,9 +9,8 @@ import torch
 from cory.episode import Episode, Metrics
 from cory.evaluation.response_scores import mean_with_interval
 from cory.evaluation.responses import TEAM, EvalRequest, ResponseSet, by_prompt
-from cory.functional.credit import rounds_of
+from cory.functional.credit import answer_changes, rounds_of, transition_rates
 from cory.functional.statistics import mean
-from cory.functional.transitions import answer_changes, transition_rates
 from cory.functional.votes import VoteRule
 from cory.tasks import Task
 

@@ -10,15 +10,15 @@ from cory import distributed
 from cory.config import DiversityConfig
 from cory.episode import Metrics
 from cory.evaluation.scorers import Encoder, Scorer
-from cory.functional.diversity import (
+from cory.functional.logprobs import pad_turns
+from cory.functional.statistics import mean
+from cory.functional.votes import (
     agreeing,
     consensus_diversity,
     dissimilarity,
     kl_between,
     kl_diversity,
 )
-from cory.functional.masking import pad_turns
-from cory.functional.statistics import mean
 from cory.models.policy import Policy
 
 

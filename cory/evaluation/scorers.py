@@ -11,10 +11,10 @@ from torch import Tensor
 
 from cory import distributed
 from cory.config import DiversityConfig, require
-from cory.functional.diversity import mean_distribution
-from cory.functional.masking import pad_right, pad_turns
+from cory.functional.logprobs import pad_right, pad_turns
+from cory.functional.votes import mean_distribution
+from cory.models.actor_critic import DTYPES
 from cory.models.loading import load_encoder, load_language_model, load_tokenizer, longest_text
-from cory.models.precision import DTYPES
 from cory.models.tokenization import Texts
 
 T = TypeVar("T")

@@ -15,8 +15,7 @@ from cory.evaluation.responses import (
     in_batches,
     line_turn,
 )
-from cory.functional.statistics import mean
-from cory.functional.verdicts import auc, auc_contributions
+from cory.functional.statistics import auc, auc_contributions, mean
 from cory.models.policy import Policy, asked_of
 from cory.rewards.verifier import correctness_probabilities, readings
 from cory.runs.files import Line

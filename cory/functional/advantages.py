@@ -1,22 +1,97 @@
-"""Token rewards and advantages, from the credit of each turn.
+"""From the credit of each turn to the advantages of its tokens: scaling, token rewards, estimators.
 
 Four estimators. `gae` needs a value head and gives every token an advantage of its own.
 `group_relative` and `leave_one_out` compare a turn with the others of its group, and
 `batch_normalised` the tokens of a batch with each other: these three need no value head.
 
 Letters: B turns, R response tokens. Column t of a (B, R) tensor belongs to response token t.
-`groups` is (B,) int64: turns with the same number form a group (`cory/functional/groups.py`), and a
-turn with a negative number is absent: it belongs to no group and its advantage is 0.
+`groups` is (B,) int64, as of `groups_of`: turns with the same number form a group, and a turn with
+a negative number is absent: it belongs to no group and its advantage is 0.
 """
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from cory.functional.masking import whiten
+from cory.episode import Episode
+from cory.functional.logprobs import whiten
 
 STD_EPSILON = 1e-4  # added to a group's standard deviation, as in TRL
+FLOAT32_EPSILON = 2.0**-23
+
+
+@dataclass
+class RunningMoments:
+    """Count, mean and variance of all numbers so far, merged batch by batch (Chan et al., 1979)."""
+
+    count: float = 0.0
+    mean: float = 0.0
+    variance: float = 1.0  # population variance; 1 before the first batch
+
+    def update(self, numbers: Sequence[float]) -> None:
+        """Adds a batch of at least one number."""
+        n = len(numbers)
+        mean = sum(numbers) / n
+        squares = sum((x - mean) ** 2 for x in numbers)
+        total = self.count + n
+        shift = mean - self.mean
+        old_squares = self.variance * self.count + shift**2 * self.count * n / total
+        self.mean += shift * n / total
+        self.variance = (old_squares + squares) / total
+        self.count = total
+
+    @property
+    def std(self) -> float:
+        """Unbiased standard deviation; 1 while all numbers are equal, so that it divides by 1."""
+        if self.count < 2 or self.variance <= 1e-12 * max(1.0, self.mean**2):
+            return 1.0
+        return math.sqrt(self.variance * self.count / (self.count - 1))
+
+
+def above_baselines(
+    credits: Sequence[float], roles: Sequence[str], baselines: dict[str, float], decay: float
+) -> list[float]:
+    """Credits minus the baseline of their role: SPIRAL's role-conditioned advantage (Liu et al.).
+
+    baselines: role -> exponential mean of its credits, which first takes in the mean of these (the
+        paper's: one by one); a role's first mean is its baseline
+    decay: alpha, the weight of what was before
+    """
+    for role in dict.fromkeys(roles):
+        own = [credit for credit, who in zip(credits, roles, strict=True) if who == role]
+        now = sum(own) / len(own)
+        baselines[role] = decay * baselines.get(role, now) + (1 - decay) * now
+    return [credit - baselines[role] for credit, role in zip(credits, roles, strict=True)]
+
+
+def scaled_credits(
+    numbers: Sequence[float], moments: RunningMoments, scaling: str, clip: float | None
+) -> list[float]:
+    """Credits scaled by the running statistics, then clipped (TRL's score scaling).
+
+    scaling: none | scale: divided by the running deviation | normalise: less the running mean, too
+    clip: bound on the absolute value, or None
+    """
+    if scaling != "none":
+        shift = moments.mean if scaling == "normalise" else 0.0
+        numbers = [(x - shift) / (moments.std + FLOAT32_EPSILON) for x in numbers]
+    return list(numbers) if clip is None else [max(-clip, min(clip, x)) for x in numbers]
+
+
+def adapted_kl_coef(kl_coef: float, kl: float, target: float, horizon: int, turns: int) -> float:
+    """The next KL coefficient: up when KL exceeds the target, down below (Ziegler et al., 2019).
+
+    kl: mean over turns of the KL summed over tokens, nats
+    horizon: turns over which a 20 % deviation would change the coefficient by about e^0.2
+    turns: turns since the last call
+    """
+    error = max(-0.2, min(0.2, kl / target - 1))
+    return kl_coef * (1 + error * turns / horizon)
 
 
 def last_token(mask: Tensor) -> Tensor:
@@ -24,10 +99,7 @@ def last_token(mask: Tensor) -> Tensor:
 
     mask: (B, R) bool, True on a run of tokens that starts in column 0
     """
-    if mask.dtype != torch.bool or mask.ndim != 2:
-        raise ValueError(f"mask must be (B, R) bool, got {mask.dtype} {tuple(mask.shape)}")
-    following = torch.cat([mask[:, 1:], torch.zeros_like(mask[:, :1])], dim=1)
-    return mask & ~following
+    return mask & ~F.pad(mask[:, 1:], (0, 1))
 
 
 def kl_penalised_rewards(credits: Tensor, kl: Tensor, mask: Tensor, kl_coef: float) -> Tensor:
@@ -65,8 +137,7 @@ def gae(
         )
     rewards, values = torch.where(mask, rewards, 0.0), torch.where(mask, values, 0.0)
     advantages = torch.zeros_like(values)
-    running = torch.zeros_like(values[:, 0])
-    next_value = torch.zeros_like(values[:, 0])
+    running = next_value = torch.zeros_like(values[:, 0])
     for t in reversed(range(values.shape[1])):
         delta = rewards[:, t] + gamma * next_value - values[:, t]
         running = torch.where(mask[:, t], delta + gamma * gae_lambda * running, 0.0)
@@ -116,15 +187,32 @@ def batch_normalised(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
     gamma: discount per token; 1 in the paper
     returns: (B, R), 0 where the mask is False
     """
-    if rewards.shape != mask.shape:
-        raise ValueError(f"rewards {tuple(rewards.shape)}, mask {tuple(mask.shape)} differ")
     # without values, and with lambda 1, GAE's advantages are the rewards still to come
     to_go, _ = gae(rewards, torch.zeros_like(rewards), mask, gamma, gae_lambda=1.0)
     return whiten(to_go, mask)
 
 
+def groups_of(episodes: Sequence[Episode], agent: str, samples: int) -> Tensor:
+    """The group of each turn of an agent: turns that share a query, a role and a round.
+
+    Their contexts are equal where an agent sees the bare query. An observer or a debater of a later
+    round also sees earlier answers, which differ within the group.
+
+    episodes: `samples` of each query, one after another
+    returns: (B,) int64, in the order of `turns_of`; -1 for absent turns
+    """
+    numbers: dict[tuple[int, str, int], int] = {}
+    found = []
+    for place, episode in enumerate(episodes):
+        for turn in episode.turns:
+            if turn.agent == agent:
+                key = (place // samples, turn.role, turn.round)
+                found.append(-1 if turn.absent else numbers.setdefault(key, len(numbers)))
+    return torch.tensor(found)
+
+
 class GroupStatistics(NamedTuple):
-    """Statistics of each turn's group, all (B,)."""
+    """Of each turn's group, all (B,)."""
 
     mean: Tensor
     turns: Tensor  # how many the group has; 0 for absent turns
@@ -132,11 +220,7 @@ class GroupStatistics(NamedTuple):
 
 
 def group_statistics(rewards: Tensor, groups: Tensor) -> GroupStatistics:
-    """Mean, number of turns, and whether all rewards are equal, of each turn's group.
-
-    rewards: (B,)
-    groups: (B,) int64
-    """
+    """Statistics of each turn's group, from rewards (B,) and groups (B,)."""
     if rewards.ndim != 1 or rewards.shape != groups.shape:
         raise ValueError(f"rewards {tuple(rewards.shape)}, groups {tuple(groups.shape)}")
     # a (B, B) table and sums along its rows: on a GPU sums by index have no fixed order, and a

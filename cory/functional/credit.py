@@ -3,11 +3,12 @@
 A credit rule fills `turn.credit` of every turn and reads only what the reward filled in.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 from cory.episode import Episode, Turn, score_of
-from cory.functional.transitions import others_majority
 
 
 def own_score(episodes: Iterable[Episode]) -> None:
@@ -126,8 +127,6 @@ def influence_aware(
         return shared(scores[-1])
     if horizon == "current":
         return shared(scores[t])
-    if horizon != "discounted_sum":
-        raise ValueError(f"unknown horizon '{horizon}'")
     weights = [discount**later for later in range(len(scores) - t)]
     later = sum(
         weight * shared(row) for weight, row in zip(weights[1:], scores[t + 1 :], strict=True)
@@ -155,23 +154,18 @@ def incentives(
     Where the others are split evenly, or there are none (unless `official`), the bonus is 0.
     """
     bonuses = [[0.0] * len(row) for row in right]
-    for t in range(1, len(right)):
-        for a in range(len(right[t])):
-            before, after = right[t - 1][a], right[t][a]
-            others, others_after = others_majority(right[t - 1], a), others_majority(right[t], a)
-            alone = official and len(right[t]) == 1
-            if before != after and (alone or others is not None):
-                corrected = after
-                second = alone or others != (official and corrected)
-                bonuses[t][a] += alpha[second] if corrected else -alpha[second]
-            if others is None or others_after is None or others == others_after:
-                continue
-            persuaded = others_after
-            if official:
-                if t > 1:  # the released code has no bonus in the first round
-                    bonuses[t - 1][a] += -beta[before] if persuaded else beta[not before]
-            else:
-                bonuses[t - 1][a] += beta[before] if persuaded else -beta[before]
+    for t, a, before, corrected, others, others_after in answer_changes(right):
+        alone = official and len(right[t]) == 1
+        if before != corrected and (alone or others is not None):
+            second = alone or others != (official and corrected)
+            bonuses[t][a] += alpha[second] if corrected else -alpha[second]
+        if others is None or others_after is None or others == others_after:
+            continue
+        persuaded = others_after
+        if not official:
+            bonuses[t - 1][a] += beta[before] if persuaded else -beta[before]
+        elif t > 1:  # the released code has no bonus in the first round
+            bonuses[t - 1][a] += -beta[before] if persuaded else beta[not before]
     return bonuses
 
 
@@ -184,8 +178,6 @@ def outcome_decay(turns: int, decay: float, normaliser: str) -> list[float]:
         paper's 1 - gamma^(T + 1), with which they add up to less
     returns: T shares above 0
     """
-    if normaliser not in ("exact", "printed"):
-        raise ValueError(f"unknown normaliser '{normaliser}'; choose exact or printed")
     whole = 1 - decay ** (turns + (normaliser == "printed"))
     return [(1 - decay) * decay ** (turns - turn) / whole for turn in range(1, turns + 1)]
 
@@ -200,3 +192,71 @@ def repeats(ids: Sequence[int], longest: int, times: int) -> bool:
             if 1 + same // length > times:
                 return True
     return False
+
+
+class Change(NamedTuple):
+    """The answers of one agent, and the majority of the others, in two successive rounds."""
+
+    turn: int  # number of the later round, from 1
+    agent: int
+    before: bool  # the agent's own answer
+    after: bool
+    others_before: bool | None  # None: no majority
+    others_after: bool | None
+
+
+def others_majority(right: Sequence[bool], agent: int) -> bool | None:
+    """Whether most other agents are right; None where they are split evenly or there are none."""
+    others = [value for number, value in enumerate(right) if number != agent]
+    if 2 * sum(others) == len(others):
+        return None
+    return 2 * sum(others) > len(others)
+
+
+def answer_changes(right: Sequence[Sequence[bool]]) -> Iterator[Change]:
+    """The change of every agent in every round but the first.
+
+    right: [round][agent], whether the answer is right
+    """
+    for turn, (before, after) in enumerate(pairwise(right), 1):
+        for agent, (own, own_after) in enumerate(zip(before, after, strict=True)):
+            others, others_after = others_majority(before, agent), others_majority(after, agent)
+            yield Change(turn, agent, own, own_after, others, others_after)
+
+
+def transition_rates(changes: Sequence[Change]) -> dict[str, float]:
+    """Rates of each kind of change; rates without any case are left out.
+
+    flow_rw and so on: share of all answers that were right (r) before and are wrong (w) after; the
+        four add up to 1
+    revision_wr_r and so on: of the answers that were wrong beside a right majority, the share that
+        is right afterwards (Park et al., Table 1)
+    influence_wr_r and so on: of the majorities that were wrong beside a right answer of the agent,
+        the share that is right afterwards (Park et al., Table 2)
+    """
+    if not changes:
+        return {}
+    letter = {True: "r", False: "w"}
+    rates = {
+        f"flow_{letter[before]}{letter[after]}": _share(
+            (c.before, c.after) == (before, after) for c in changes
+        )
+        for before in (True, False)
+        for after in (True, False)
+    }
+    for before, after in ((False, True), (True, False)):
+        change = f"{letter[before]}{letter[after]}"
+        for beside in (False, True):
+            own = [c for c in changes if c.before is before and c.others_before is beside]
+            if own:
+                rates[f"revision_{change}_{letter[beside]}"] = _share(c.after is after for c in own)
+            others = [c for c in changes if c.others_before is before and c.before is beside]
+            if others:
+                share = _share(c.others_after is after for c in others)
+                rates[f"influence_{change}_{letter[beside]}"] = share
+    return rates
+
+
+def _share(cases: Iterable[bool]) -> float:
+    found = list(cases)
+    return sum(found) / len(found)

@@ -1,14 +1,16 @@
-"""Log-probabilities, entropy and KL divergence of generated tokens.
+"""Tokens: padding, masked statistics, n-grams; log-probabilities, entropy and KL divergence.
 
-Letters: N tokens, H hidden width, V vocabulary. Everything is float32.
+Letters: B turns, N tokens, H hidden width, V vocabulary. Everything is float32. A mask is True on
+values that count.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.checkpoint import checkpoint
 
 LogitsOf = Callable[[Tensor], Tensor]  # (n, H) hidden states -> (n, V) logits
@@ -20,6 +22,95 @@ SLAB_BYTES = 256 * 2**20  # memory for the float32 logits of a slab of tokens, a
 TENSORS_AT_ONCE = 6
 
 
+def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
+    """Mean (scalar) of `x` where `mask` is True; 0 where it is True nowhere.
+
+    x: any shape, float
+    mask: same shape, bool
+    """
+    if mask.dtype != torch.bool or mask.shape != x.shape:
+        raise ValueError(
+            f"mask must be bool of shape {tuple(x.shape)}, got {mask.dtype} {tuple(mask.shape)}"
+        )
+    return torch.where(mask, x, 0.0).sum() / mask.sum().clamp(min=1)
+
+
+def masked_var(x: Tensor, mask: Tensor) -> Tensor:
+    """Unbiased variance (scalar) of `x` where `mask` is True, at least twice."""
+    squares = torch.where(mask, (x - masked_mean(x, mask)) ** 2, 0.0)
+    return squares.sum() / (mask.sum() - 1)
+
+
+def whiten(x: Tensor, mask: Tensor, epsilon: float = 1e-8) -> Tensor:
+    """`x` shifted to mean 0 and scaled to variance 1 over the True entries; 0 elsewhere.
+
+    One value alone is its own mean: it becomes 0.
+    """
+    centred = x - masked_mean(x, mask)
+    if mask.sum() < 2:
+        return torch.zeros_like(x)
+    return torch.where(mask, centred * torch.rsqrt(masked_var(x, mask) + epsilon), 0.0)
+
+
+def pad_left(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+    """Rows of token ids padded on the left to the longest: ids (B, P) int64, mask (B, P) bool."""
+    return _pad(rows, pad_id, "left")
+
+
+def pad_right(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+    """Rows of token ids padded on the right to the longest: ids (B, R) int64, mask (B, R) bool."""
+    return _pad(rows, pad_id, "right")
+
+
+def _pad(rows: Sequence[Sequence[int]], pad_id: int, side: str) -> tuple[Tensor, Tensor]:
+    ids = [torch.tensor(row, dtype=torch.int64) for row in rows]
+    mask = [torch.ones_like(row, dtype=torch.bool) for row in ids]
+    return pad_sequence(ids, True, pad_id, side), pad_sequence(mask, True, False, side)
+
+
+def pad_turns(
+    contexts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]], pad_id: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Contexts and responses side by side, each context ending where its response begins.
+
+    contexts: B lists of token ids, none empty
+    responses: B lists of token ids; an empty one is a row whose mask is all False
+    returns: input_ids (B, L) int64, attention_mask (B, L) bool, response_mask (B, R) bool, R > 0
+    """
+    context, context_mask = pad_left(contexts, pad_id)
+    width = max(1, *map(len, responses))  # a forward pass needs a column even if all are empty
+    filled = [[*row, *[pad_id] * (width - len(row))] for row in responses]
+    response = torch.tensor(filled, dtype=torch.int64)
+    response_mask = torch.arange(width) < torch.tensor([[len(row)] for row in responses])
+    return (
+        torch.cat([context, response], dim=1),
+        torch.cat([context_mask, response_mask], dim=1),
+        response_mask,
+    )
+
+
+def aligned_right(
+    input_ids: Tensor, attention_mask: Tensor, response_mask: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of `pad_turns` with all padding on the left, as little as the longest row leaves.
+
+    Side by side, contexts and responses are padded to the longest of each, which together may be
+    longer than any row.
+
+    input_ids, attention_mask: (B, L)
+    response_mask: (B, R) bool
+    returns: the same, (B, l), (B, l) and (B, r), r < l; True entries of the masks keep their order
+    """
+    length, width = input_ids.shape[1], response_mask.shape[1]
+    ended = attention_mask.flip(1).int().argmax(1, keepdim=True)  # columns of padding on the right
+    columns = (torch.arange(length, device=input_ids.device) - ended) % length
+    ids, attended = input_ids.gather(1, columns), attention_mask.gather(1, columns)
+    places = (torch.arange(width, device=input_ids.device) - ended) % width
+    longest = max(2, int(attention_mask.sum(1).max()))  # 2: all rows may be absent turns
+    responses = response_mask.gather(1, places)[:, 1 - longest :]  # no row begins with its response
+    return ids[:, -longest:], attended[:, -longest:], responses
+
+
 def scaled(logits: Tensor, temperature: float) -> Tensor:
     """Float32 logits divided by a temperature; where it is 1, no second float32 tensor is made."""
     logits = logits.float()
@@ -27,12 +118,7 @@ def scaled(logits: Tensor, temperature: float) -> Tensor:
 
 
 def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Log-probability of each token under its row of logits.
-
-    logits: (N, V)
-    tokens: (N,) int64
-    returns: (N,) float32
-    """
+    """Log-probability (N,) float32 of each token (N,) under its row of logits (N, V)."""
     if logits.shape[:-1] != tokens.shape:
         raise ValueError(f"logits {tuple(logits.shape)} do not fit tokens {tuple(tokens.shape)}")
     return -F.cross_entropy(logits.float(), tokens, reduction="none")
@@ -40,8 +126,6 @@ def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:
 
 def full_kl(logits: Tensor, ref_logits: Tensor) -> Tensor:
     """Exact KL(policy || reference) over the vocabulary, in nats (Ma et al., eq. 2).
-
-    For a KL in the loss; roll-outs record it by `token_statistics`, beside the entropy.
 
     logits, ref_logits: (N, V)
     returns: (N,) float32
@@ -135,12 +219,7 @@ def training_logprobs(
     def of_slab(h: Tensor, t: Tensor) -> Tensor:
         return logprobs_of(scaled(logits_of(h), temperature), t)
 
-    pieces = list(slabs(len(tokens), vocabulary, most))
-    if len(pieces) == 1:
-        return of_slab(hidden, tokens)
-    return torch.cat(
-        [checkpoint(of_slab, hidden[rows], tokens[rows], use_reentrant=False) for rows in pieces]
-    )
+    return _by_slabs(of_slab, hidden, tokens, slabs(len(tokens), vocabulary, most))
 
 
 def training_kl(
@@ -152,13 +231,11 @@ def training_kl(
     temperature: float = 1.0,
     most: int = 0,
 ) -> Tensor:
-    """Exact KL(policy || reference) of each token, with its gradient in the policy.
+    """Exact KL(policy || reference) of each token, with its gradient in the policy: (N,) float32.
 
     hidden: (N, H) last hidden states of the policy, with gradient
     ref_hidden: (N, H) of the reference, without
-    temperature: the logits of both are divided by it
-    most: as of `slabs`
-    returns: (N,) float32
+    temperature, most: as of `training_logprobs`, for the logits of both
     """
 
     def of_slab(h: Tensor, ref_h: Tensor) -> Tensor:
@@ -166,14 +243,22 @@ def training_kl(
             ref_logits = scaled(ref_logits_of(ref_h), temperature)
         return full_kl(scaled(logits_of(h), temperature), ref_logits)
 
-    pieces = list(slabs(len(hidden), TENSORS_AT_ONCE * vocabulary, most))
+    rows = slabs(len(hidden), TENSORS_AT_ONCE * vocabulary, most)
+    return _by_slabs(of_slab, hidden, ref_hidden, rows)
+
+
+def _by_slabs(
+    of_slab: Callable[[Tensor, Tensor], Tensor],
+    first: Tensor,
+    second: Tensor,
+    rows: Iterable[slice],
+) -> Tensor:
+    """What a function makes of slabs of two tensors; of several, backward calls it again."""
+    pieces = list(rows)
     if len(pieces) == 1:
-        return of_slab(hidden, ref_hidden)
+        return of_slab(first, second)
     return torch.cat(
-        [
-            checkpoint(of_slab, hidden[rows], ref_hidden[rows], use_reentrant=False)
-            for rows in pieces
-        ]
+        [checkpoint(of_slab, first[own], second[own], use_reentrant=False) for own in pieces]
     )
 
 
@@ -186,3 +271,26 @@ def slabs(tokens: int, numbers: int, most: int = 0) -> Iterator[slice]:
     size = max(1, SLAB_BYTES // (4 * numbers))
     for start in range(0, max(tokens, most, 1), size):
         yield slice(min(start, tokens), min(start + size, tokens))
+
+
+def ngrams(tokens: Sequence[int], n: int) -> list[tuple[int, ...]]:
+    """All runs of n neighbouring tokens, in order; empty for a shorter text."""
+    return [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
+
+
+def distinct_share(texts: Iterable[Sequence[int]], n: int) -> float:
+    """Distinct n-grams over all n-grams of the texts (Li et al., 2016); 0 without any."""
+    grams = [gram for tokens in texts for gram in ngrams(tokens, n)]
+    return len(set(grams)) / len(grams) if grams else 0.0
+
+
+def copied_share(tokens: Sequence[int], source: Sequence[int], n: int) -> float:
+    """Share of a text's n-grams that occur in the source.
+
+    A text of fewer than n tokens counts as one n-gram of its own length; for an empty one it is 0.
+    """
+    n = min(n, len(tokens))
+    if n == 0:
+        return 0.0
+    own, others = ngrams(tokens, n), set(ngrams(source, n))
+    return sum(gram in others for gram in own) / len(own)

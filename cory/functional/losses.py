@@ -1,12 +1,17 @@
-"""Losses of PPO and of supervised training. Letters: B turns, R response tokens."""
+"""Losses of PPO, of supervised training and of SPAG; learning-rate schedules.
 
+Letters: B turns (or utterances), R response tokens.
+"""
+
+import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cory.functional.logprobs import MAX_LOG_RATIO
+from cory.functional.logprobs import MAX_LOG_RATIO, sampled_kl
 
 
 class Loss(NamedTuple):
@@ -56,27 +61,18 @@ def clipped_policy_loss(
 class LossAverage(NamedTuple):
     """How the loss of a minibatch is averaged: `part` of every microbatch, over `whole`.
 
-    Both are of the whole minibatch, so that neither the size of a microbatch nor the number of
-    processes changes anything.
+    Both are of the whole minibatch, so that microbatches and processes change nothing.
     """
 
     weights: Tensor  # (B,) what each turn's tokens are multiplied by
     whole: Tensor  # scalar
 
     def part(self, per_token: Tensor, rows: Tensor) -> Tensor:
-        """A microbatch's part of the sum: scalar.
-
-        per_token: (b, R), 0 outside the mask
-        rows: (b,) int64, which of the B turns these are
-        """
+        """A microbatch's part of the sum (scalar): per_token (b, R) of the turns `rows` (b,)."""
         return (per_token.sum(1) * self.weights[rows]).sum()
 
     def within(self, chosen: Tensor, turns: int) -> "LossAverage":
-        """The same, where a minibatch is the turns at `chosen` of a larger batch.
-
-        chosen: (B,) int64
-        turns: of the larger batch
-        """
+        """The same, where a minibatch is the turns at `chosen` (B,) of a batch of so many turns."""
         weights = torch.zeros(turns, device=self.weights.device)
         weights[chosen] = self.weights
         return LossAverage(weights, self.whole)
@@ -105,9 +101,7 @@ def loss_average(how: str, mask: Tensor, limit: int, turns: int | None = None) -
         return LossAverage(ones, lengths.sum().clamp(min=1))
     if how == "responses":
         return LossAverage(1 / lengths.clamp(min=1), responses)
-    if how == "constant":
-        return LossAverage(ones, responses * limit)
-    raise ValueError(f"unknown average '{how}'; choose tokens, responses or constant")
+    return LossAverage(ones, responses * limit)
 
 
 def clipped_value_loss(
@@ -139,9 +133,24 @@ def weighted_nll(logprobs: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
     returns: (B, R), 0 outside the mask
     """
     _check_shapes(logprobs, mask)
-    _check_rows(weights, mask)
     inside = torch.where(mask, logprobs, 0.0)  # values outside must not reach the gradient
     return -inside * weights[:, None]
+
+
+def verdict_logits(values: Tensor, logprobs: Tensor, likelihood_coef: float) -> Tensor:
+    """Logit of "this answer is right" before each of its tokens.
+
+    The value head reads one state, which need not tell how likely the tokens before it were. So the
+    sum of their log-probabilities may be added, times `likelihood_coef`; with 0 the head's values
+    remain (Park et al., 2025).
+
+    values: (B, R), of the value head before each token
+    logprobs: (B, R), of each token
+    returns: (B, R), with gradient where the inputs have one
+    """
+    if likelihood_coef == 0:
+        return values
+    return values + likelihood_coef * (logprobs.cumsum(1) - logprobs)
 
 
 def token_bce(logits: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
@@ -153,7 +162,6 @@ def token_bce(logits: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
     returns: (B, R), 0 outside the mask
     """
     _check_shapes(logits, mask)
-    _check_rows(labels, mask)
     # masked before the logarithm: a logit outside the mask must not reach the gradient, NaN or not
     inside = torch.where(mask, logits, 0.0)
     losses = F.binary_cross_entropy_with_logits(
@@ -162,9 +170,128 @@ def token_bce(logits: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask, losses, 0.0)
 
 
-def _check_rows(numbers: Tensor, mask: Tensor) -> None:
-    if numbers.shape != mask.shape[:1]:
-        raise ValueError(f"{tuple(numbers.shape)} numbers for {len(mask)} turns")
+def utterance_logprobs(logprobs: Tensor, mask: Tensor, reduction: str) -> Tensor:
+    """Log-probability of each utterance: mean or sum over its tokens.
+
+    The released code of Cheng et al. takes the mean: the ratio of two sums leaves any clip range
+    within a few dozen tokens.
+
+    logprobs: (B, R)
+    mask: (B, R) bool, True on tokens of the utterance
+    reduction: mean | sum
+    returns: (B,), 0 where there are no tokens
+    """
+    _check_shapes(logprobs, mask)
+    total = torch.where(mask, logprobs, 0.0).sum(1)
+    return total if reduction == "sum" else total / mask.sum(1).clamp(min=1)
+
+
+def offline_kl(logprobs: Tensor, reference: Tensor, sampled: Tensor, estimator: str) -> Tensor:
+    """Estimate of KL(policy || reference) from utterances sampled by another policy.
+
+    estimator: weighted: k1 times policy / sampling policy, unbiased for log-probabilities that are
+        summed over all that was sampled (not over winners alone) | k1, k3: without a weight, as in
+        `sampled_kl`
+
+    logprobs: (B,) under the policy, with gradient
+    reference: (B,) under the frozen reference
+    sampled: (B,) under the policy that sampled the utterances; 0 where it is not known
+    """
+    if estimator != "weighted":
+        return sampled_kl(logprobs, reference, estimator)
+    weight = (logprobs - sampled).clamp(max=MAX_LOG_RATIO).exp()
+    return weight * (logprobs - reference)
+
+
+class OfflineLoss(NamedTuple):
+    """A loss per utterance, and statistics of it; all (B,)."""
+
+    per_utterance: Tensor  # with gradient
+    ratio: Tensor
+    kl: Tensor
+    clipped: Tensor  # bool, True where the clipped term is the larger one
+
+
+def kl_imitation_loss(
+    logprobs: Tensor, reference: Tensor, kl_coef: float, estimator: str
+) -> OfflineLoss:
+    """-log pi(u) + beta_1 KL (Cheng et al., eq. 8, whose sign of the KL is corrected).
+
+    logprobs, reference: (B,) of whole utterances
+    """
+    kl = offline_kl(logprobs, reference, torch.zeros_like(reference), estimator)
+    ratio = (logprobs.detach() - reference).clamp(max=MAX_LOG_RATIO).exp()
+    clipped = torch.zeros_like(ratio, dtype=torch.bool)
+    return OfflineLoss(-logprobs + kl_coef * kl, ratio, kl.detach(), clipped)
+
+
+def self_play_loss(
+    logprobs: Tensor,
+    reference: Tensor,
+    advantages: Tensor,
+    kl_coef: float,
+    estimator: str,
+    clip_range: float | None,
+    kl_in_advantage: bool,
+    kl_shares: Tensor,
+) -> OfflineLoss:
+    """-(rho A - beta_2 KL) (Cheng et al., eq. 12), or with the KL inside A as in their code.
+
+    Summed over a game, the advantages of eq. 12 are 1, and there is one KL: an utterance has a
+    share of each.
+
+    logprobs: (B,) of whole utterances, with gradient
+    reference: (B,) under the snapshot that played: the denominator of rho, and the KL's reference
+    advantages: (B,)
+    kl_shares: (B,) weight of the utterance's KL: 1 / T for each of a game's T utterances
+    clip_range: bound on |rho - 1|; None: not clipped, as printed
+    kl_in_advantage: take beta_2 log rho off A, as in the released code
+    """
+    difference = (logprobs - reference).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    ratio = difference.exp()
+    kl = offline_kl(logprobs, reference, reference, estimator)
+    penalty = kl_coef * kl_shares
+    # not detached, as in the released code: rho log rho together estimates the KL
+    if kl_in_advantage:
+        advantages = advantages - penalty * difference
+    free = -advantages * ratio
+    clipped = torch.zeros_like(ratio, dtype=torch.bool)
+    loss = free
+    if clip_range is not None:
+        held = -advantages * ratio.clamp(1 - clip_range, 1 + clip_range)
+        loss, clipped = torch.maximum(free, held), held > free
+    if not kl_in_advantage:
+        loss = loss + penalty * kl
+    return OfflineLoss(loss, ratio.detach(), kl.detach(), clipped)
+
+
+def role_weights(games: Mapping[str, int]) -> dict[str, float]:
+    """N / (2 N_role): weights with which both roles count the same (Cheng et al., eq. 8 and 12).
+
+    games: role -> number of training games of that role
+    returns: role -> weight, for roles with any training game
+    """
+    total = sum(games.values())
+    return {role: total / (2 * count) for role, count in games.items() if count > 0}
+
+
+def share_of_peak(progress: float, schedule: str, warmup: float, final: float = 0.0) -> float:
+    """The learning rate as a share of its highest value.
+
+    progress: share of the stage that is over, in [0, 1]
+    schedule: constant | linear | cosine, after the warm-up
+    warmup: share of the stage in which the learning rate rises linearly from 0
+    final: what the result falls to at the end of the stage, if it falls
+    """
+    if progress < warmup:
+        return progress / warmup
+    if schedule == "constant":
+        return 1.0
+    if schedule == "linear":
+        left = (1 - progress) / (1 - warmup)
+    else:
+        left = 0.5 * (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup)))
+    return final + (1 - final) * left
 
 
 def _check_shapes(*tensors: Tensor) -> None:

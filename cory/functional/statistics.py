@@ -1,11 +1,21 @@
-"""Means with standard errors, pass@k, and confidence intervals of means and shares."""
+"""Means with standard errors, pass@k, AUC; intervals of means, shares and paired differences."""
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
 
+LEVEL = 0.9  # of every interval
+POWER = 0.8  # share of studies of `pairs_needed` pairs in which a real difference shows
+ROUNDING = 1e-6  # relative spread that is float32's rounding alone
 Z = 1.959963984540054  # standard deviations around the mean that hold 95 % of a normal law
+
+Interval = tuple[float, float]
+Values = Sequence[float] | NDArray[Any]
 
 
 def mean(values: Iterable[float]) -> float:
@@ -34,15 +44,11 @@ def pass_at_k(right: int, of: int, k: int) -> float:
 
     right, of: c right tries out of n
     """
-    if not (0 <= right <= of and 1 <= k <= of):
-        raise ValueError(f"pass@{k} of {right} right tries out of {of}")
     return 1 - math.comb(of - right, k) / math.comb(of, k)
 
 
 def any_of_first(tries: Sequence[bool], k: int) -> bool:
     """Whether one of the first k tries is right, as counted by Ma et al. (2024, 4.2)."""
-    if not 1 <= k <= len(tries):
-        raise ValueError(f"the first {k} of {len(tries)} tries")
     return any(tries[:k])
 
 
@@ -77,8 +83,6 @@ def wilson(share: float, of: float) -> tuple[float, float]:
     The probabilities p for which the share is at most Z standard deviations
     sqrt(p (1 - p) / of) away from p.
     """
-    if not (0 <= share <= 1 and of > 0):
-        raise ValueError(f"a share of {share} of {of} outcomes")
     weight = Z**2 / of
     centre = (share + weight / 2) / (1 + weight)
     half = Z / (1 + weight) * math.sqrt(share * (1 - share) / of + Z**2 / (4 * of**2))
@@ -102,3 +106,98 @@ def contributions(sums: Sequence[float], counts: Sequence[float]) -> list[float]
         raise ValueError("nothing was counted")
     ratio, each = sum(sums) / whole, whole / len(counts)
     return [ratio + (own - ratio * count) / each for own, count in zip(sums, counts, strict=True)]
+
+
+def mean_interval(values: Values) -> Interval | None:
+    """Student's LEVEL interval of the mean of a sample, as of seeds.
+
+    None below two values, and where they are equal up to rounding: then nothing says how much
+    others would differ.
+    """
+    sample = np.asarray(values, dtype=float)
+    if len(sample) < 2 or sample.std(ddof=1) <= ROUNDING * np.abs(sample).max():
+        return None
+    low, high = stats.t.interval(LEVEL, len(sample) - 1, sample.mean(), stats.sem(sample))
+    return float(low), float(high)
+
+
+def paired_interval(
+    before: Sequence[float], after: Sequence[float], tries: int | None = None
+) -> Interval | None:
+    """LEVEL interval of mean(after) - mean(before), paired by position; None below two pairs.
+
+    `mean_interval` of the differences. For shares it is that of Agresti and Min
+    (2005): as if two tries more had been seen, half a try of which rose by 1 and half a try of
+    which fell by 1. It stays wide where few pairs differ, and is no point where none, or every one,
+    does.
+
+    before, after: one value each per pair, as the mean of the responses to one prompt
+    tries: all values are shares, of so many right or wrong tries each; None: they are other numbers
+    """
+    changes = np.subtract(after, before, dtype=float)
+    if tries is None:
+        return mean_interval(changes)
+    if len(changes) < 2:
+        return None
+    pairs = len(changes) + 2 / tries
+    centre = changes.sum() / pairs
+    variance = ((changes**2).sum() + 1 / tries) / pairs - centre**2
+    half = stats.t.ppf((1 + LEVEL) / 2, len(changes) - 1) * math.sqrt(variance / pairs)
+    return float(max(-1.0, centre - half)), float(min(1.0, centre + half))
+
+
+def pairs_needed(differences: Values, most: int = 1000) -> int | None:
+    """Pairs, of seeds or prompts, that would show such a mean difference in POWER of all studies.
+
+    The smallest n with (t((1 + LEVEL) / 2, n - 1) + z(POWER)) s / sqrt(n) below the mean
+    difference, s the standard deviation as it is now. None where that is more than `most`, or s is
+    not known.
+    """
+    if mean_interval(differences) is None:
+        return None
+    spread, size = np.std(differences, ddof=1), abs(np.mean(differences))
+    for count in range(2, most + 1):
+        quantiles = stats.t.ppf((1 + LEVEL) / 2, count - 1) + stats.norm.ppf(POWER)
+        if quantiles * spread / math.sqrt(count) < size:
+            return count
+    return None
+
+
+def auc(right: Sequence[float], wrong: Sequence[float]) -> float:
+    """Probability that a right answer scores above a wrong one, a tie counting one half.
+
+    right, wrong: scores of the right and of the wrong answers, neither empty
+    """
+    if not right or not wrong:
+        raise ValueError("an AUC needs right and wrong answers")
+    ordered = sorted(wrong)
+    # twice the number of pairs won, so that ties stay whole numbers
+    twice = sum(bisect_left(ordered, score) + bisect_right(ordered, score) for score in right)
+    return twice / (2 * len(right) * len(wrong))
+
+
+def auc_contributions(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[float]:
+    """What each group of answers contributes to the AUC over all; the mean of them is that AUC.
+
+    The AUC plus the group's sum of structural components, so that the spread of what groups
+    contribute is that of the AUC where answers of a group depend on each other (Obuchowski, 1997).
+
+    groups: of each question, the scores of its right and of its wrong answers; of all questions
+        together there are both
+    """
+    right = sorted(score for own, _ in groups for score in own)
+    wrong = sorted(score for _, own in groups for score in own)
+    area = auc(right, wrong)
+
+    def below(ordered: Sequence[float], score: float) -> float:
+        return (bisect_left(ordered, score) + bisect_right(ordered, score)) / (2 * len(ordered))
+
+    return [
+        area
+        + len(groups)
+        * (
+            sum(below(wrong, score) - area for score in own_right) / len(right)
+            + sum(1 - below(right, score) - area for score in own_wrong) / len(wrong)
+        )
+        for own_right, own_wrong in groups
+    ]

@@ -1,21 +1,41 @@
-"""One agent's model: a language model with its adapter, or without, and perhaps a value head."""
+"""One agent's model: a language model with its adapter, or without, and perhaps a value head.
+
+Then the numbers of its passes. Mixed precision: float32 weights, layers whose matrix products are
+computed in bfloat16. DeepSpeed's own autocast spans all of a module's forward, the output head and
+the value head with it, and sends gradients in bfloat16. Here both heads, log-probabilities and
+gradients stay float32. TF32 is a switch of the whole process.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.masking_utils import eager_mask
+from transformers.pytorch_utils import Conv1D
 
 from cory.config import ModelConfig
-from cory.functional.logprobs import LogitsOf, training_kl, training_logprobs
-from cory.functional.masking import aligned_right
-from cory.models.precision import products
+from cory.functional.logprobs import LogitsOf, aligned_right, training_kl, training_logprobs
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
     from cory.models.lora import SharedBase
+
+# of tensors; TF32 is only what float32 numbers are rounded to inside a matrix product
+DTYPES = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+BY_ROWS = "eager_by_rows"  # the library's word for it, once registered
+EAGER = ("eager", BY_ROWS)
+PART_BYTES = 8 * 2**20  # of one float32 number for each pair of tokens
 
 
 def is_of_head(name: str) -> bool:
@@ -24,10 +44,7 @@ def is_of_head(name: str) -> bool:
 
 
 class ValueHead(nn.Linear):
-    """A linear layer on the last hidden states (Ma et al., eq. 10), made once per agent.
-
-    Letters: N states, H hidden width.
-    """
+    """A linear layer on the last hidden states (Ma et al., eq. 10), made once per agent."""
 
     def __init__(
         self,
@@ -53,7 +70,7 @@ class ValueHead(nn.Linear):
     def forward(self, hidden: Tensor) -> Tensor:
         """Value of each state: (N, H) -> (N,) float32.
 
-        With `model.value_detached` its gradient ends here: the language model does not get it.
+        With `model.value_detached` the language model does not get its gradient.
         """
         if self.detached:
             hidden = hidden.detach()
@@ -80,7 +97,7 @@ class ActorCriticModel(nn.Module):
         self.lm = lm
         self.base = base
         self.temperature = 1.0  # divides the logits in updates, the reference's like its own
-        self.likelihood_coef = 0.0  # of a verifier (functional/verdicts.py), which takes it along
+        self.likelihood_coef = 0.0  # of a verifier (verdict_logits), which takes it along
         self.vocabulary = int(lm.config.vocab_size)
         self.value_head = value_head
 
@@ -92,17 +109,17 @@ class ActorCriticModel(nn.Module):
         return self.value_head
 
     def activate(self) -> None:
-        """With adapters, let this agent's adapter act."""
+        """With adapters, let this agent's adapter act and train, and no other."""
         if self.base is not None:
-            self.base.activate(self.name)
+            self.base.peft.set_adapter(self.name)
 
     def trainable(self) -> dict[str, nn.Parameter]:
         """This agent's trained weights by name: all of its copy, or its adapter; and value head."""
-        named = dict(self.named_parameters())
-        if self.base is None:
-            return named
-        own = {id(p) for p in self.base.parameters_of(self.name)}
-        return {k: p for k, p in named.items() if id(p) in own or is_of_head(k)}
+        return {
+            name: weight
+            for name, weight in self.named_parameters()
+            if self.base is None or f".{self.name}." in name or is_of_head(name)
+        }
 
     def forward(
         self,
@@ -173,3 +190,139 @@ def spread(values: Tensor, mask: Tensor) -> Tensor:
     return torch.zeros(mask.shape, dtype=values.dtype, device=values.device).masked_scatter(
         mask, values
     )
+
+
+def set_float32_products(chosen: Mapping[str, str], device: torch.device) -> None:
+    """Let CUDA compute the float32 matrix products of this process in TF32, or exactly.
+
+    In either case: some container images define TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, which changes
+    what torch does by itself.
+
+    chosen: `compute_precision` of every model in the process, by its setting
+    """
+    rounded = "tf32" in chosen.values() and device.type == "cuda"
+    torch.set_float32_matmul_precision("high" if rounded else "highest")
+
+
+def cast_weights(model: nn.Module, dtype: torch.dtype) -> None:
+    """Cast all weights, and no buffers: those of rotary positions stay float32, as they are loaded.
+
+    In bfloat16 their frequencies are off by up to 0.4 %, at position 500 by two radians.
+    """
+    for weight in model.parameters():
+        if weight.is_floating_point() and weight.dtype != dtype:
+            weight.data = weight.data.to(dtype)
+
+
+def set_products(lm: PreTrainedModel, dtype: torch.dtype) -> None:
+    """Let `products` compute in `dtype` from now on; copies of the model keep it."""
+    if dtype != lm.dtype:
+        lm.product_dtype = dtype
+        attend_by_rows(lm)
+
+
+def store_as_products(lm: PreTrainedModel) -> None:
+    """Keep the linear layers of a model that never trains in the precision of their products.
+
+    Passes would cast its frozen weights at every call, to the same bits: autocast remembers only
+    the casts of weights that train. The output head, embeddings, norms and adapters stay as they
+    are. Not for a base that ZeRO-3 splits, which needs one precision.
+    """
+    dtype = getattr(lm, "product_dtype", None)
+    if dtype is None:
+        return
+    for name, layer in lm.base_model.named_modules():
+        if isinstance(layer, nn.Linear | Conv1D) and ".lora_" not in name:
+            for weight in layer.parameters(recurse=False):
+                weight.data = weight.data.to(dtype)
+
+
+def products(lm: PreTrainedModel) -> AbstractContextManager[None]:
+    """For a pass through the layers of `lm`: its matrix products in their own precision."""
+    dtype = getattr(lm, "product_dtype", None)
+    if dtype is None:
+        return nullcontext()
+    return torch.autocast(lm.device.type, dtype)
+
+
+def exact(layer: nn.Linear) -> None:
+    """Let a layer compute in float32 from now on, whatever the precision of weights and products.
+
+    Its weights stay as they are held.
+    """
+
+    def forward(hidden: Tensor) -> Tensor:
+        with torch.autocast(hidden.device.type, enabled=False):
+            bias = None if layer.bias is None else layer.bias.float()
+            return F.linear(hidden.float(), layer.weight.float(), bias)
+
+    layer.forward = forward  # type: ignore[method-assign, assignment]
+
+
+def kept_casts(lm: PreTrainedModel) -> AbstractContextManager[None]:
+    """For several passes without a change of weights: cast each trained weight once for them all.
+
+    torch forgets the casts where the outermost autocast ends; this one computes nothing by itself.
+    """
+    if getattr(lm, "product_dtype", None) is None:
+        return nullcontext()
+    return torch.autocast(lm.device.type, enabled=False)
+
+
+def attention_for(chosen: str, device: torch.device, products: torch.dtype) -> str | None:
+    """What `model.attention` is on this device, in the library's word; None: the library's choice.
+
+    On a CPU, SDPA's backward in bfloat16 took 44 % of an update step; eager attention none of that.
+    """
+    if chosen != "auto":
+        return chosen
+    return "eager" if device.type == "cpu" and products == torch.bfloat16 else None
+
+
+def attention_by_rows(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    **more: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Eager attention over a few rows at once, whose numbers between products fit a CPU's cache.
+
+    Each row's products, mask and softmax are those of the model's own modelling file, in the same
+    order: the same bits. For 64 rows of 190 tokens with 5 heads, forward and backward passes took
+    half of the time.
+
+    query: (B, heads, L, width)
+    key, value: (B, heads of keys, T, width)
+    returns: (B, L, heads, width), and no weights where there are several parts
+    """
+    eager = own_attention(type(module))
+    assert eager is not None
+    rows, heads, queries, _ = query.shape
+    size = max(1, PART_BYTES // (4 * heads * queries * key.shape[2]))
+    whole = size >= rows or query.device.type != "cpu"
+    if whole or (dropout > 0 and module.training):  # masks are drawn for all rows at once
+        return eager(module, query, key, value, attention_mask, dropout=dropout, **more)  # type: ignore[no-any-return]
+    parts = [torch.split(tensor, size) for tensor in (query, key, value)]
+    masks: Any = [None] * len(parts[0])
+    if attention_mask is not None:
+        masks = torch.split(attention_mask.expand(rows, *attention_mask.shape[1:]), size)
+    each = zip(*parts, masks, strict=True)
+    return torch.cat([eager(module, *part, dropout=dropout, **more)[0] for part in each]), None
+
+
+def own_attention(kind: type) -> Callable[..., Any] | None:
+    """Eager attention as the file of this class writes it; None where it has none."""
+    return getattr(sys.modules[kind.__module__], "eager_attention_forward", None)
+
+
+def attend_by_rows(lm: PreTrainedModel) -> None:
+    """Let a model with eager attention compute it by rows from now on, on a CPU, where it can."""
+    if lm.config._attn_implementation == "eager" and own_attention(type(lm)) is not None:
+        lm.set_attn_implementation(BY_ROWS)
+
+
+AttentionInterface.register(BY_ROWS, attention_by_rows)
+AttentionMaskInterface.register(BY_ROWS, eager_mask)

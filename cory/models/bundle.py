@@ -1,4 +1,7 @@
-"""The agents' models and their frozen reference: full copies, or adapters on one base."""
+"""The agents' models and their frozen reference: full copies, or adapters on one base.
+
+And what a model must be like to be sampled from and trained: found out by trying it.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,29 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory.config import ModelConfig, renamed, require
 from cory.episode import Context
-from cory.functional.logprobs import TokenStatistics, token_statistics
-from cory.models.actor_critic import ActorCriticModel, ValueHead, response_states, spread
-from cory.models.context import require_context_length
-from cory.models.loading import load_language_model, load_tokenizer, nf4
-from cory.models.precision import (
+from cory.functional.logprobs import TokenStatistics, pad_turns, token_statistics
+from cory.models.actor_critic import (
     DTYPES,
+    ActorCriticModel,
+    ValueHead,
     attention_for,
     cast_weights,
+    response_states,
     set_products,
+    spread,
     store_as_products,
 )
-from cory.models.sampling.supported import require_supported
+from cory.models.loading import load_language_model, load_tokenizer, nf4, readable
+from cory.models.passes import PlainPass, RecordedPass, cache_for, prefill
+from cory.models.paths import require_context_length
 from cory.models.tokenization import Texts
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
     from cory.models.lora import SharedBase
+
+LENGTHS = (8, 3)  # tokens of the rows that are tried
+# how far logits may be off, as a share of their spread: in float32, and in what rounds more
+TOLERANCE, ROUNDED = 1e-3, 0.2
 
 
 class ModelBundle:
@@ -56,12 +66,8 @@ class ModelBundle:
         self.pretrained = self._frozen(config.path, f"{group}.path", keep_dropout)
         require_supported(self.pretrained, f"{group}.path={config.path}")
         self.texts.fit(self.pretrained)
-        ends = self.tokenizer("a")["input_ids"][-1:]
-        require(
-            ends != [self.tokenizer.eos_token_id],
-            f"{group}.path={config.path}: the tokenizer ends every text with EOS, so that no "
-            f"response could follow a prompt; set add_eos_token to false in its "
-            f"tokenizer_config.json",
+        self.context_length = require_context_length(
+            self.pretrained.config, f"{group}.path={config.path}"
         )
 
     def _frozen(self, path: str, key: str, keep_dropout: bool) -> PreTrainedModel:
@@ -86,13 +92,6 @@ class ModelBundle:
     def tokens(self, context: Context) -> int:
         """The number of tokens of a rendered context."""
         return self.texts.tokens(context)
-
-    @property
-    def context_length(self) -> int:
-        """The model's context length, in tokens; see `cory.models.context`."""
-        return require_context_length(
-            self.pretrained.config, f"{self.group}.path={self.config.path}"
-        )
 
     @cached_property
     def stops(self) -> frozenset[int]:
@@ -172,14 +171,10 @@ class ModelBundle:
         inputs = input_ids, attention_mask, response_mask
         model.activate()
         hidden = response_states(model.lm, *inputs)
-        with self.reference(model) as lm:
-            ref_hidden = response_states(lm, *inputs)
         statistics = token_statistics(
             hidden,
             model.lm.get_output_embeddings(),
-            ref_hidden,
-            # an adapter never lies on the output head: with adapters this is the same head
-            (self.pretrained if model.base is None else model.lm).get_output_embeddings(),
+            *self.reference_outputs(model, *inputs),
             input_ids[:, -response_mask.shape[1] :][response_mask],
             model.vocabulary,
             model.temperature,
@@ -199,7 +194,7 @@ class ModelBundle:
     ) -> tuple[Tensor, nn.Module]:
         """Hidden states of the reference before the response tokens (N, H), and its output head.
 
-        For the exact KL in an update.
+        An adapter never lies on the output head: with adapters it is the policy's own.
 
         input_ids, attention_mask: (B, L)
         response_mask: (B, R) bool, True on N tokens
@@ -212,11 +207,83 @@ class ModelBundle:
 
     @contextlib.contextmanager
     def reference(self, model: ActorCriticModel) -> Iterator[PreTrainedModel]:
-        """The frozen reference of `model`; ValueError where it was dropped."""
+        """The frozen reference of `model`: of an adapter the base without any."""
         if model.base is None:
             if self.pretrained.device.type == "meta":
                 raise ValueError("the frozen reference was not kept")
             yield self.pretrained
+            return
+        layers = model.base.peft.base_model
+        layers.disable_adapter_layers()
+        try:
+            yield model.lm
+        finally:
+            layers.enable_adapter_layers()
+
+
+@torch.no_grad()
+def require_supported(lm: PreTrainedModel, key: str, recorded: bool = False) -> None:
+    """ConfigError unless sampling and training give the logits of a plain forward pass.
+
+    Tried with a few tokens: a row beside a longer one, as updates see it, and with a cache, as it
+    is sampled.
+
+    lm: in evaluation mode, on its device
+    recorded: the passes of `hardware.cuda_graphs=true` alone
+    """
+    rows = [list(range(1, 1 + length)) for length in LENGTHS]
+    with readable(f"{key}: cory cannot run this model as it runs others"):
+        plain, headed = plain_logits(lm, rows)
+        if recorded:
+            passes = {"hardware.cuda_graphs=true": sampled_states(lm, rows, RecordedPass)}
         else:
-            with model.base.off():
-                yield model.lm
+            sampled = sampled_states(lm, rows, PlainPass)
+            passes = {"updates": update_states(lm, rows), "sampling": sampled}
+        head = lm.get_output_embeddings()
+        logits = {name: head(states).float() for name, states in passes.items()}
+    require(
+        torch.allclose(headed, plain, rtol=TOLERANCE, atol=TOLERANCE * float(plain.abs().max())),
+        f"{key}: this model changes what its output head gives (it caps, scales or transforms its "
+        f"logits), which cory cannot do",
+    )
+    exact = lm.dtype == torch.float32 and getattr(lm, "product_dtype", None) is None
+    spread = (plain - plain.mean(-1, keepdim=True)).norm()
+    for name, found in logits.items():
+        limit = (TOLERANCE if exact else ROUNDED) * spread
+        require(
+            bool((found - plain).norm() <= limit),
+            f"{key}: in the passes of {name} this model ({lm.config.model_type}) gives other "
+            f"logits than in a plain forward pass: a row depends on the padding around it",
+        )
+
+
+def plain_logits(lm: PreTrainedModel, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+    """Logits (2 rows x 3, V) of the last three tokens: the model's own, and its head's alone."""
+    own, headed = [], []
+    for row in rows:
+        ids = torch.tensor([row], device=lm.device)
+        own.append(lm(input_ids=ids, use_cache=False).logits[0, -3:])
+        states = lm.base_model(input_ids=ids, use_cache=False).last_hidden_state
+        headed.append(lm.get_output_embeddings()(states[0, -3:]))
+    return torch.cat(own).float(), torch.cat(headed).float()
+
+
+def update_states(lm: PreTrainedModel, rows: list[list[int]]) -> Tensor:
+    """States (2 rows x 3, H) of the same tokens in updates: they are responses' contexts."""
+    turns = pad_turns([row[:-2] for row in rows], [[*row[-2:], 0] for row in rows], 0)
+    ids, mask, response_mask = (tensor.to(lm.device) for tensor in turns)
+    return response_states(lm, ids, mask, response_mask)
+
+
+def sampled_states(
+    lm: PreTrainedModel, rows: list[list[int]], kind: type[PlainPass] | type[RecordedPass]
+) -> Tensor:
+    """The same in the passes of sampling: contexts, then a token at a time."""
+    cache = cache_for(lm, 2 * max(LENGTHS))
+    states, mask = prefill(lm, [row[:-2] for row in rows], cache, 0)
+    following = kind(lm, mask, cache)
+    steps = [states]
+    for place in (-2, -1):
+        ids = torch.tensor([[row[place]] for row in rows], device=lm.device)
+        steps.append(following(ids).clone())
+    return torch.cat(steps, dim=1).flatten(0, 1)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import deepspeed
 import torch
@@ -19,7 +19,8 @@ from torch import Tensor
 
 from cory import distributed
 from cory.config import BatchPlan, HardwareConfig, OptimiserConfig, require
-from cory.models.actor_critic import ActorCriticModel
+from cory.models.actor_critic import DTYPES, ActorCriticModel
+from cory.models.loading import load_plain
 from cory.models.optimiser import (
     moments_to_zero,
     new_optimiser,
@@ -27,8 +28,9 @@ from cory.models.optimiser import (
     set_stepped_weights,
     stepped_weights,
 )
-from cory.models.precision import DTYPES
-from cory.models.weight_files import load_plain
+
+if TYPE_CHECKING:
+    pass
 
 
 def deepspeed_settings(

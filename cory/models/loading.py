@@ -1,13 +1,21 @@
-"""Finding and loading models and tokenizers: hub names, folders, asset:<name>, package:<name>."""
+"""Loading models, tokenizers and files of weights: no file runs code.
+
+A pickle can call any function while it is read. torch's own unpickler (`weights_only`) builds
+tensors, containers and numbers alone. A safetensors file holds nothing else.
+"""
 
 import importlib.util
 import pickle
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
-from torch import nn
+from safetensors import safe_open
+from safetensors.torch import load_file
+from torch import Tensor, nn
 from transformers import (
     CONFIG_MAPPING,
     MODEL_FOR_CAUSAL_LM_MAPPING,
@@ -23,10 +31,8 @@ from transformers import (
 )
 
 from cory.config import ConfigError, require
-from cory.models.context import context_length
-from cory.models.paths import packaged, resolve
-from cory.models.precision import cast_weights
-from cory.models.weight_files import UNREADABLE, first_line
+from cory.models.actor_critic import cast_weights
+from cory.models.paths import context_length, packaged, resolve
 
 QUANTISED = "quantization_config"  # config.json's name for how its weights are packed
 # names of weights in a checkpoint that sees images, too -> in one of its language model alone
@@ -36,10 +42,56 @@ OF_LANGUAGE_MODEL = {
 }
 
 
+@contextmanager
+def readable(said: str) -> Iterator[None]:
+    """ConfigError in one line for what damaged or made-up files raise in the libraries' readers.
+
+    said: what cannot be read, which the line begins with
+    """
+    try:
+        yield
+    except (torch.OutOfMemoryError, ConfigError):
+        raise
+    except FileNotFoundError as error:
+        raise ConfigError(f"{said}: there is no such file") from error
+    except Exception as error:
+        raise ConfigError(f"{said}: {first_line(error)}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, or its class."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def load_plain(path: Path, map_location: Any = None) -> Any:
+    """What torch.save has written; ConfigError where it holds code or cannot be read.
+
+    map_location: as of torch.load
+    """
+    with readable(f"{path} cannot be read"):
+        try:
+            return torch.load(path, map_location=map_location, weights_only=True)
+        except pickle.UnpicklingError as error:
+            named = re.search(r"GLOBAL (\S+)", str(error))
+            fault = f"holds code, which is not run: it names {named[1]}" if named else ""
+            raise ConfigError(f"{path} {fault or 'cannot be read: no file of tensors'}") from error
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file; ConfigError where it cannot be read."""
+    with readable(f"{path} cannot be read"):
+        return load_file(path)
+
+
+def load_notes(path: Path) -> dict[str, str]:
+    """The words that a safetensors file holds beside its tensors; ConfigError as above."""
+    with readable(f"{path} cannot be read"), safe_open(path, "pt") as file:
+        return dict(file.metadata() or {})
+
+
 def load_tokenizer(path: str, key: str, remote_code: bool = False) -> PreTrainedTokenizerBase:
     """The tokenizer of a model; a missing pad token becomes the EOS token.
-
-    ConfigError where there is neither, and where it ends every text with EOS.
 
     remote_code: whether the checkpoint's own Python may run
     """
@@ -79,29 +131,24 @@ def load_language_model(
         for name in [n for n in vars(config) if n.endswith(("dropout", "pdrop"))]:
             setattr(config, name, 0.0)
     packed = path.startswith("package:")
-    model = _load_weights(
-        AutoModelForCausalLM,
-        path,
-        key,
-        quantisation,
-        device,
-        remote_code=remote_code,
-        config=config,
-        key_mapping=None if config is whole else OF_LANGUAGE_MODEL,
-        dtype=torch.float32 if packed else dtype,
-        attn_implementation=attention,
-    )
-    if packed:
-        model = _unpacked(model)
+    options: dict[str, Any] = {
+        "remote_code": remote_code,
+        "config": config,
+        "key_mapping": None if config is whole else OF_LANGUAGE_MODEL,
+        "dtype": torch.float32 if packed else dtype,
+        "attn_implementation": attention,
+    }
+    model = _load_weights(AutoModelForCausalLM, path, key, quantisation, device, **options)
+    if packed:  # without the marks of quantised weights, with which it could not train nor be saved
+        model.hf_quantizer, model.is_quantized = None, False
+        vars(model).pop("quantization_method", None)
+        vars(model.config).pop(QUANTISED, None)
         cast_weights(model, dtype)
     return model
 
 
 def _of_language_model(config: Any, path: str, key: str, remote_code: bool = False) -> Any:
-    """The part of a configuration that describes the language model; ConfigError for another kind.
-
-    config: of the checkpoint, which may see images, too
-    """
+    """The part of a checkpoint's configuration that describes its language model."""
     quantisation = None if path.startswith("package:") else config.to_dict().get(QUANTISED)
     require(
         not quantisation,
@@ -115,17 +162,6 @@ def _of_language_model(config: Any, path: str, key: str, remote_code: bool = Fal
         f"{key}={path}: {config.model_type} is no causal language model, which agents must be",
     )
     return config
-
-
-def _unpacked(model: PreTrainedModel) -> PreTrainedModel:
-    """A model from a GGUF file without the marks of quantised weights.
-
-    With them the library would neither train nor save it.
-    """
-    model.hf_quantizer, model.is_quantized = None, False
-    vars(model).pop("quantization_method", None)
-    vars(model.config).pop(QUANTISED, None)
-    return model
 
 
 def nf4(
@@ -166,11 +202,9 @@ def load_classifier(
         head = output_head(_empty(config, classifier=True))
         # by itself the library keeps the last layer of some classifiers, and quantises others'
         quantisation.llm_int8_skip_modules = None if head is None else [head[0]]
+    options: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention}
     kind = AutoModelForSequenceClassification
-    model = _load_weights(
-        kind, path, key, quantisation, device, dtype=dtype, attn_implementation=attention
-    )
-    return model.requires_grad_(False)
+    return _load_weights(kind, path, key, quantisation, device, **options).requires_grad_(False)
 
 
 def output_head(model: PreTrainedModel) -> tuple[str, nn.Linear] | None:
@@ -238,9 +272,8 @@ def _described(architecture: dict[str, Any], key: str) -> Any:
         require(hasattr(known, name), f"{key}.{name} is no setting of model_type={kind}")
     try:
         return AutoConfig.for_model(**architecture)
-    except (ValueError, StrictDataclassError) as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"{key}: {reason}") from error
+    except Exception as error:
+        raise ConfigError(f"{key}: {' '.join(str(error).split())}") from error
 
 
 def _load_weights(
@@ -252,9 +285,7 @@ def _load_weights(
     unused: str = "no weight",
     **options: Any,
 ) -> PreTrainedModel:
-    """A model in evaluation mode; ConfigError where the checkpoint lacks one of its weights.
-
-    The library would draw that at random.
+    """A model in evaluation mode; ConfigError for weights that it lacks: they would be random.
 
     device: with quantisation, where the weights are quantised
     unused: begins the names of those that it may lack
@@ -279,33 +310,26 @@ def _load_weights(
     return checked
 
 
-def _file_of(path: str, key: str) -> dict[str, str]:
-    """The loader's argument for a model that is one file of its folder."""
-    return {"gguf_file": packaged(path, key).name} if path.startswith("package:") else {}
-
-
 def _load(auto_class: Any, path: str, key: str, remote_code: bool = False, **options: Any) -> Any:
     """What a class of the library loads from a checkpoint; ConfigError where it cannot.
 
     remote_code: whether the checkpoint's own Python may run; without a word the library would ask
     """
     name = resolve(path, key)
-    try:
-        return auto_class.from_pretrained(
-            name, trust_remote_code=remote_code, **_file_of(path, key), **options
-        )
-    except torch.OutOfMemoryError:
-        raise
-    except UNREADABLE as error:
-        if isinstance(error, OSError) and not Path(name).is_dir():
+    if path.startswith("package:"):
+        options["gguf_file"] = packaged(path, key).name
+    with readable(f"{key}={path}: cannot be loaded"):
+        try:
+            return auto_class.from_pretrained(name, trust_remote_code=remote_code, **options)
+        except pickle.UnpicklingError as error:
+            raise ConfigError(
+                f"{key}={path}: its weights hold code, which is not run; take a .safetensors form"
+            ) from error
+        except OSError as error:
+            if Path(name).is_dir():
+                raise
             raise ConfigError(
                 f"{key}={path}: no local folder, not in the local cache, and the hub did not give "
                 f"it ({first_line(error)}); to work offline set {key} to a folder "
                 f"(HF_HUB_OFFLINE=1 stops asking the hub)"
             ) from error
-        reason = first_line(error)
-        if isinstance(error, RuntimeError):  # the library's own words name no file
-            reason = "the weights do not fit config.json"
-        if isinstance(error, pickle.UnpicklingError):
-            reason = "its weights hold code, which is not run; take a .safetensors form"
-        raise ConfigError(f"{key}={path}: cannot be loaded: {reason}") from error

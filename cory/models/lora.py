@@ -1,8 +1,6 @@
 """One frozen language model, and a LoRA adapter on it for each agent (Hu et al., 2021)."""
 
-import contextlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -15,12 +13,12 @@ from peft import (
 )
 from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as DEFAULT_TARGETS
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from cory.config import AdapterConfig, ConfigError, require
-from cory.models.weight_files import UNREADABLE, first_line, load_tensors
+from cory.config import AdapterConfig, require
+from cory.models.loading import load_tensors, readable
 
 WEIGHTS = "adapter_model.safetensors"  # the name that PEFT looks for
 DESCRIPTION = "adapter_config.json"
@@ -52,23 +50,6 @@ class SharedBase:
                 torch.manual_seed(seeds[name])
                 self.peft.add_adapter(name, settings)
 
-    def activate(self, name: str) -> None:
-        """Make this adapter active and trainable, and the others neither."""
-        self.peft.set_adapter(name)
-
-    @contextlib.contextmanager
-    def off(self) -> Iterator[None]:
-        """Disable all adapters: the base alone is the reference."""
-        self.peft.base_model.disable_adapter_layers()
-        try:
-            yield
-        finally:
-            self.peft.base_model.enable_adapter_layers()
-
-    def parameters_of(self, name: str) -> list[nn.Parameter]:
-        """The adapter's own weights."""
-        return [p for key, p in self.lm.named_parameters() if f".{name}." in key]
-
     def save(self, name: str, folder: Path, base: str) -> None:
         """Write the adapter as a folder for PeftModel.from_pretrained on `base`."""
         config = self.peft.peft_config[name]
@@ -79,7 +60,8 @@ class SharedBase:
         config.inference_mode, config.target_modules = False, targets
         # it would look for the base's config.json to learn whether there are new embeddings
         state = get_peft_model_state_dict(self.peft, adapter_name=name, save_embedding_layers=False)
-        save_file({key: own(value) for key, value in state.items()}, folder / WEIGHTS)
+        own = {key: value.detach().cpu().contiguous().clone() for key, value in state.items()}
+        save_file(own, folder / WEIGHTS)
 
     def load(self, name: str, folder: Path) -> None:
         """Load the adapter's weights from such a folder; ConfigError where they are others."""
@@ -87,59 +69,33 @@ class SharedBase:
 
 
 def load_adapter(lm: PreTrainedModel, folder: Path) -> PeftModel:
-    """Load an adapter from a folder onto a language model, frozen; the model with it."""
-    _require_plain_lora(folder)
-    try:
-        # an adapter without safetensors is refused before PEFT would look for a pickle
-        load_tensors(folder / WEIGHTS)
-        peft = PeftModel.from_pretrained(lm, str(folder))
-    except ConfigError:
-        raise
-    except UNREADABLE as error:
-        raise ConfigError(f"{folder}: the adapter does not fit the model that it is for") from error
-    _fill(peft, folder, "default")
-    return peft
+    """Load an adapter from a folder onto a language model, frozen; the model with it.
 
-
-def merged(adapted: PeftModel) -> PreTrainedModel:
-    """The language model with its adapter's products added to the weights of its layers."""
-    lm: PreTrainedModel = adapted.merge_and_unload(safe_merge=True)
-    return lm
-
-
-def _require_plain_lora(folder: Path) -> None:
-    """ConfigError for an adapter_config.json of something else than LoRA on plain layers.
-
-    PEFT imports the module that `megatron_core` names.
+    ConfigError for something else than LoRA on plain layers: PEFT imports the module that
+    `megatron_core` names. And before PEFT would look for a pickle.
     """
     path = folder / DESCRIPTION
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {first_line(error)}") from error
+    with readable(f"{path} cannot be read"):
+        described = dict(json.loads(path.read_text(encoding="utf-8")))
     require(
-        isinstance(described, dict)
-        and described.get("peft_type") == "LORA"
-        and described.get("megatron_config") is None,
+        described.get("peft_type") == "LORA" and described.get("megatron_config") is None,
         f"{path} describes no LoRA adapter of plain layers (peft_type LORA, no megatron_config)",
     )
+    load_tensors(folder / WEIGHTS)
+    with readable(f"{folder}: the adapter does not fit the model that it is for"):
+        peft = PeftModel.from_pretrained(lm, str(folder))
+    _fill(peft, folder, "default")
+    return peft
 
 
 def _fill(peft: PeftModel, folder: Path, name: str) -> None:
     """Overwrite all weights of one adapter with those of a folder."""
     weights = load_tensors(folder / WEIGHTS)
-    try:
+    with readable(f"{folder}: the adapter's weights do not fit this model"):
         answer = set_peft_model_state_dict(peft, weights, name)
-    except UNREADABLE as error:
-        raise ConfigError(f"{folder}: the adapter's weights do not fit this model") from error
     require(not answer.unexpected_keys, f"{folder}: the adapter was made for other layers")
-    lost = sorted(key for key in answer.missing_keys if f".{name}." in key)
+    lost = [key for key in answer.missing_keys if f".{name}." in key]
     require(not lost, f"{folder}: the adapter has no weights for {', '.join(lost[:3])}")
-
-
-def own(tensor: Tensor) -> Tensor:
-    """A copy on the CPU, which safetensors can write."""
-    return tensor.detach().cpu().contiguous().clone()
 
 
 def adapted_layers(lm: PreTrainedModel, targets: list[str] | None) -> list[str]:

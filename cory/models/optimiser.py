@@ -4,8 +4,11 @@ In half precision, and at ZeRO stages 1 to 3 in float32, too, the weights of the
 set: those of this set, rounded. So this set alone says what the weights are.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -13,6 +16,9 @@ from torch.nn import Parameter
 
 from cory.config import OptimiserConfig
 from cory.models.actor_critic import is_of_head
+
+if TYPE_CHECKING:
+    from cory.models.engine import Engine
 
 # of bitsandbytes: which number each code of an 8-bit moment stands for; the same in every state
 CODES = ("qmap1", "qmap2")
@@ -97,3 +103,57 @@ def set_stepped_weights(
         for exact, rounded in zip(optimizer.fp32_groups, optimizer.fp16_groups, strict=True):
             for one, other in zip(exact, rounded, strict=True):
                 other.data.copy_(one.data)
+
+
+class StoredWeights:
+    """One of several policies' weights in main memory, put into the engine that all of them use.
+
+    The engine holds one policy's full copy of a model at a time, with gradients and Adam's moments.
+    It serves policies whose every training begins with a new optimiser. Every process stores
+    the part that it steps on: in the precision of the passes if every training starts from the
+    pretrained weights, else in float32: the bits that rounding drops count then.
+    """
+
+    def __init__(self, name: str, engine: Engine) -> None:
+        """Takes over the weights that the engine holds now."""
+        self.name = name
+        self.engine = engine
+        self._parts = [
+            torch.empty(part.shape, dtype=engine.kept_precision)
+            for part in engine.stepped_weights()
+        ]
+        self._copy_out()
+
+    @property
+    def present(self) -> bool:
+        """Whether the engine holds these weights now."""
+        return self.engine.occupant is self
+
+    def enter(self) -> None:
+        """Put these weights into the engine, and its present ones back; every process does it."""
+        engine = self.engine
+        earlier = engine.occupant
+        if earlier is self:
+            return
+        if earlier is not None and engine.changed:
+            earlier._copy_out()
+        engine.set_stepped_weights(self._parts)
+        engine.model.name = self.name
+        engine.changed = False
+        engine.occupant = self
+
+    def _copy_out(self) -> None:
+        for stored, part in zip(self._parts, self.engine.stepped_weights(), strict=True):
+            stored.copy_(part.detach())
+
+    def save(self, folder: Path) -> None:
+        """As `Engine.save`."""
+        if self.present:
+            self._copy_out()
+        self.engine.write(folder, self.name, {"weights": self._parts})
+
+    def load(self, folder: Path) -> None:
+        """As `Engine.load`."""
+        if self.present:
+            self.engine.occupant = None
+        self._parts = self.engine.read(folder, self.name)["weights"]

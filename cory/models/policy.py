@@ -11,40 +11,39 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from cory import distributed
-from cory.config import HardwareConfig, PPOConfig, SamplingConfig, require
+from cory.config import ConfigError, HardwareConfig, PPOConfig, SamplingConfig
 from cory.episode import Asked, Batch, Context, Turn
-from cory.functional.logprobs import sampled_kl
-from cory.functional.masking import pad_turns
-from cory.functional.scores import (
+from cory.functional.advantages import (
     RunningMoments,
     above_baselines,
     adapted_kl_coef,
     scaled_credits,
 )
-from cory.models.actor_critic import ActorCriticModel
-from cory.models.bundle import ModelBundle
+from cory.functional.logprobs import pad_turns, sampled_kl
+from cory.models.actor_critic import ActorCriticModel, kept_casts
+from cory.models.bundle import ModelBundle, require_supported
 from cory.models.engine import Engine
-from cory.models.precision import kept_casts
-from cory.models.sampling.generation import Response, generate
-from cory.models.sampling.supported import require_supported
-from cory.models.shared_engine import StoredWeights
+from cory.models.generation import Response, generate
+from cory.models.optimiser import StoredWeights
 from cory.seeding import Key, uniforms
+
+CARRIED = ("kl_coef", "updates", "updated")  # of a policy, as they are
 
 
 class TokenRow(Protocol):
-    """A response in its context, as token ids; a turn or an example."""
+    """A response in its context, as token ids: a turn or an example.
+
+    The context is not empty, and never learnt; where the response is empty, nothing is.
+    """
 
     @property
-    def context_ids(self) -> Sequence[int]:
-        """Not empty; only read, never learnt."""
-        ...
+    def context_ids(self) -> Sequence[int]: ...
 
     @property
-    def response_ids(self) -> Sequence[int]:
-        """Where empty, nothing is learnt from the row."""
-        ...
+    def response_ids(self) -> Sequence[int]: ...
 
 
 def lengths_of(rows: Sequence[TokenRow | None]) -> list[int]:
@@ -73,6 +72,7 @@ class Policy:
         self._engine = engine
         self._stored = stored
         self.hardware = hardware
+        self.responses_at_once = hardware.responses_at_once
         if hardware.cuda_graphs:
             with self.whole():
                 key = f"{bundle.group}.path={bundle.config.path}"
@@ -126,80 +126,68 @@ class Policy:
     ) -> list[Turn]:
         """A turn for each that it is asked, with its tokens' log-probabilities.
 
+        A response depends neither on the size of a pass nor on the number of processes.
+
         limit: the most tokens of a response
         sampling: None decodes greedily
         """
-        texts = [self.bundle.render(one.context) for one in asked]
+        if not asked:
+            return []
+        bundle, texts = self.bundle, [self.bundle.render(one.context) for one in asked]
+        rows = bundle.texts.ids(texts)
+        self._require_room(list(map(len, rows)), limit)
         numbers = [one.uniforms for one in asked if one.uniforms is not None]
         uniforms = torch.stack(numbers) if sampling is not None and numbers else None
-        said = self.respond(texts, limit, sampling, uniforms)
-        plain = not self.bundle.config.special_tokens_in_text
+        with self._acting() as lm:
+
+            def answer(batch: Sequence[int]) -> list[Response]:
+                batch = batch[::-1]  # the longest first
+                own = None if uniforms is None else uniforms[list(batch)]
+                contexts, pad = [rows[number] for number in batch], bundle.tokenizer.pad_token_id
+                graphs = self.hardware.cuda_graphs
+                found = generate(lm, contexts, limit, sampling, own, pad, bundle.stops, graphs)
+                return found[::-1]
+
+            said = distributed.map_rows(
+                range(len(rows)), self.responses_at_once, answer, lambda n: len(rows[n])
+            )
+        plain = not bundle.config.special_tokens_in_text
         return [
             Turn(
                 agent=self.name,
                 role=one.role,
                 round=one.round,
                 context=text,
-                response=self.bundle.texts.response(ids, response.ids, plain),
+                response=bundle.texts.response(ids, response.ids, plain),
                 context_ids=ids,
                 response_ids=response.ids,
                 sampler_logprobs=response.sampler_logprobs,
-                cut_off=response.ids[-1] not in self.bundle.stops,
+                cut_off=response.ids[-1] not in bundle.stops,
             )
-            for one, text, (ids, response) in zip(asked, texts, said, strict=True)
+            for one, text, ids, response in zip(asked, texts, rows, said, strict=True)
         ]
 
-    def respond(
-        self,
-        contexts: list[str],
-        limit: int,
-        sampling: SamplingConfig | None,
-        uniforms: Tensor | None,
-    ) -> list[tuple[list[int], Response]]:
-        """Token ids of each context, and a response of at most `limit` tokens to it.
+    def _require_room(self, lengths: Sequence[int], limit: int) -> None:
+        """ConfigError where a context is empty, or its response may not end in the model's."""
+        longest, room = max(lengths), self.bundle.context_length
+        if min(lengths) == 0:
+            raise ConfigError("a prompt has no tokens: the model needs at least one")
+        if longest + limit > room:
+            raise ConfigError(
+                f"a prompt of {longest} tokens and algorithm.sampling.max_response_tokens "
+                f"({limit}) exceed the model's context of {room} tokens"
+            )
 
-        contexts: rendered
-        sampling: None decodes greedily
-        uniforms: (B, limit), see `generate`; a response depends neither on the size of a pass nor
-            on the number of processes
-        """
-        if not contexts:
-            return []
-        tokenizer = self.bundle.tokenizer
-        rows = self.bundle.texts.ids(contexts)
-        longest, room = max(map(len, rows)), self.bundle.context_length
-        require(min(map(len, rows)) > 0, "a prompt has no tokens: the model needs at least one")
-        require(
-            longest + limit <= room,
-            f"a prompt of {longest} tokens and algorithm.sampling.max_response_tokens ({limit}) "
-            f"exceed the model's context of {room} tokens",
-        )
+    @contextmanager
+    def _acting(self) -> Iterator[PreTrainedModel]:
+        """The language model that responds, whole: its own, or the frozen reference."""
         self.model.train(self.samples_with_dropout and not self.frozen)
         with self.whole():
             self.model.activate()
-            reference = self.bundle.reference(self.model)
-            acting = reference if self.frozen else nullcontext(self.model.lm)
+            own = nullcontext(self.model.lm)
+            acting = self.bundle.reference(self.model) if self.frozen else own
             with acting as lm, kept_casts(lm):
-
-                def answer(batch: Sequence[int]) -> list[Response]:
-                    batch = batch[::-1]  # the longest first
-                    responses = generate(
-                        lm,
-                        [rows[number] for number in batch],
-                        limit,
-                        sampling,
-                        None if uniforms is None else uniforms[list(batch)],
-                        tokenizer.pad_token_id,
-                        self.bundle.stops,
-                        self.hardware.cuda_graphs,
-                    )
-                    return responses[::-1]
-
-                at_once = self.hardware.responses_at_once
-                responses = distributed.map_rows(
-                    range(len(rows)), at_once, answer, lambda n: len(rows[n])
-                )
-        return list(zip(rows, responses, strict=True))
+                yield lm
 
     def tensors(self, rows: Sequence[TokenRow | None]) -> tuple[Tensor, Tensor, Tensor]:
         """input_ids (B, L), attention_mask (B, L) and response_mask (B, R) of the rows.
@@ -275,22 +263,7 @@ class PPOPolicy(Policy):
         """
         if any(turn.credit is None for turn in turns if not turn.absent):
             raise ValueError(f"{self.name}: a turn has no credit")
-        credits = [turn.credit or 0.0 for turn in turns]  # absent turns have no tokens
-        if self.config.score_scaling != "none":
-            self.moments.update([turn.credit or 0.0 for turn in turns if not turn.absent])
-        credits = scaled_credits(
-            credits, self.moments, self.config.score_scaling, self.config.score_clip
-        )
-        if self.config.advantages == "role_baseline":
-            present = [number for number, turn in enumerate(turns) if not turn.absent]
-            above = above_baselines(
-                [credits[number] for number in present],
-                [turns[number].role for number in present],
-                self.baselines,
-                self.config.baseline_decay,
-            )
-            for number, credit in zip(present, above, strict=True):
-                credits[number] = credit
+        credits = self._scaled_credits(turns)
         input_ids, attention_mask, response_mask = self.tensors(turns)
         self.model.eval()
 
@@ -325,6 +298,19 @@ class PPOPolicy(Policy):
             values=values[0] if values else None,
         )
 
+    def _scaled_credits(self, turns: Sequence[Turn]) -> list[float]:
+        """The credit of each turn, scaled; 0 for an absent one, which no statistic takes in."""
+        config, present = self.config, [turn for turn in turns if not turn.absent]
+        credits = [turn.credit or 0.0 for turn in present]
+        if config.score_scaling != "none":
+            self.moments.update(credits)
+        credits = scaled_credits(credits, self.moments, config.score_scaling, config.score_clip)
+        if config.advantages == "role_baseline":
+            roles = [turn.role for turn in present]
+            credits = above_baselines(credits, roles, self.baselines, config.baseline_decay)
+        own = iter(credits)
+        return [0.0 if turn.absent else next(own) for turn in turns]
+
     def adapt_kl_coef(self, kl: float, turns: int) -> None:
         """Update the KL coefficient after an iteration, when the controller is adaptive.
 
@@ -337,21 +323,16 @@ class PPOPolicy(Policy):
 
     def state_dict(self) -> dict[str, Any]:
         """KL coefficient, running score statistics, updates so far; weights are the engine's."""
-        return {
-            "kl_coef": self.kl_coef,
+        return {name: getattr(self, name) for name in CARRIED} | {
             "moments": asdict(self.moments),
             "baselines": dict(self.baselines),
-            "updates": self.updates,
-            "updated": self.updated,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        self.kl_coef = state["kl_coef"]
+        vars(self).update({name: state[name] for name in CARRIED})
         self.moments = RunningMoments(**state["moments"])
         self.baselines = dict(state["baselines"])
-        self.updates = state["updates"]
-        self.updated = state["updated"]
 
 
 class Actor(Protocol):

@@ -21,20 +21,24 @@ class Texts:
         self.tokenizer = tokenizer
         self.said = said
         self.chat = chat
-        self.embedded: int | None = None  # tokens that the model has embeddings for, once known
 
     def fit(self, model: Any) -> None:
-        """Take a model to read the ids; ConfigError where any text may have one that it lacks.
+        """ConfigError where the model lacks embeddings, or the template refuses a sample prompt.
 
-        Or where the chat template refuses a sample prompt with its answer. Tokens that were added
-        to the vocabulary and that no text has are no fault: some models have those of their
-        relatives. A text that has one is refused when it is read.
+        Tokens that were added to the vocabulary and that no text has are no fault: some models have
+        those of their relatives.
         """
-        self.embedded = int(model.get_input_embeddings().weight.shape[0])
+        embedded = int(model.get_input_embeddings().weight.shape[0])
+        read = self.ids([self.render(self.asked), self.render(self.asked, ANSWER)])
         put = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
         ends = [token for token in put if token is not None]
-        self._require_embedded([self.tokenizer.vocab_size - 1, *ends])
-        self.ids([self.render(self.asked), self.render(self.asked, ANSWER)])
+        most = max(self.tokenizer.vocab_size - 1, *ends, *(token for row in read for token in row))
+        require(
+            most < embedded,
+            f"{self.said}: the tokenizer's token '{self.tokenizer.convert_ids_to_tokens(most)}' is "
+            f"number {most}, and the model has embeddings for {embedded} tokens; take its own "
+            f"tokenizer, or resize its embeddings",
+        )
 
     def render(self, context: Context, answer: str | None = None) -> str:
         """A context as the model is shown it, up to where its answer begins, or with an answer.
@@ -72,7 +76,6 @@ class Texts:
             truncation=longest is not None,
             max_length=longest,
         )["input_ids"]
-        self._require_embedded(*rows)
         return rows
 
     def context_ids(self, context: Context) -> list[int]:
@@ -83,14 +86,11 @@ class Texts:
         """The number of these."""
         return len(self.context_ids(context))
 
-    def words(self, text: str) -> int:
-        """The number of tokens of a text within another one."""
-        return len(self._bare([text])[0])
-
     @cached_property
     def own_tokens(self) -> int:
         """Tokens that the chat template, or the tokenizer with BOS, puts around a prompt."""
-        return self.tokens(self.asked) - self.words(ASKED) * len(as_messages(self.asked))
+        words = len(self._bare([ASKED])[0])
+        return self.tokens(self.asked) - words * len(as_messages(self.asked))
 
     def pairs(
         self, contexts: Sequence[str], responses: Sequence[str]
@@ -190,17 +190,6 @@ class Texts:
     def _bare(self, texts: Sequence[str]) -> list[list[int]]:
         rows: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
         return rows
-
-    def _require_embedded(self, *rows: Sequence[int]) -> None:
-        if self.embedded is None:
-            return
-        most = max((max(row) for row in rows if row), default=0)
-        if most >= self.embedded:
-            raise ConfigError(
-                f"{self.said}: the tokenizer's token '{self.tokenizer.convert_ids_to_tokens(most)}'"
-                f" is number {most}, and the model has embeddings for {self.embedded} tokens; take "
-                f"the tokenizer that belongs to it, or resize its embeddings"
-            )
 
 
 def _message(role: str, content: str) -> Message:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cory.config import nearest
-from cory.functional.intervals import POWER, pairs_needed
+from cory.functional.statistics import POWER, pairs_needed
 from cory.report.numbers import INTERVAL, aligned, interval_text, paired
 from cory.report.plots import draw, main_metrics
 from cory.report.runs import (

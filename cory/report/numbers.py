@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from cory.functional.intervals import LEVEL, ROUNDING, Interval, mean_interval
+from cory.functional.statistics import LEVEL, ROUNDING, Interval, mean_interval
 from cory.report.archive import Runs
 from cory.report.papers import Row, Table
 from cory.report.runs import EVALUATION, LAST

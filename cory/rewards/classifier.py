@@ -9,15 +9,8 @@ from torch import Tensor, nn
 from cory import distributed
 from cory.config import ClassifierConfig, require
 from cory.episode import Episode, Prompt, Turn
-from cory.functional.masking import pad_right
-from cory.models.context import context_length
-from cory.models.loading import (
-    load_classifier,
-    load_tokenizer,
-    nf4,
-    output_head,
-)
-from cory.models.precision import (
+from cory.functional.logprobs import pad_right
+from cory.models.actor_critic import (
     DTYPES,
     attention_for,
     cast_weights,
@@ -26,6 +19,13 @@ from cory.models.precision import (
     set_products,
     store_as_products,
 )
+from cory.models.loading import (
+    load_classifier,
+    load_tokenizer,
+    nf4,
+    output_head,
+)
+from cory.models.paths import context_length
 from cory.models.tokenization import Texts
 
 

@@ -10,18 +10,20 @@ from cory import distributed
 from cory.config import ConfigError, VerifierRewardConfig, require
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.advantages import last_token
-from cory.functional.masking import pad_turns
-from cory.functional.verdicts import verdict_logits
-from cory.models.actor_critic import ActorCriticModel, ValueHead, response_states
-from cory.models.context import require_context_length
-from cory.models.loading import load_language_model, load_tokenizer, nf4
-from cory.models.precision import (
+from cory.functional.logprobs import pad_turns
+from cory.functional.losses import verdict_logits
+from cory.models.actor_critic import (
     DTYPES,
+    ActorCriticModel,
+    ValueHead,
     attention_for,
     cast_weights,
+    response_states,
     set_products,
     store_as_products,
 )
+from cory.models.loading import load_language_model, load_tokenizer, nf4
+from cory.models.paths import require_context_length
 from cory.models.tokenization import Texts
 from cory.runs.export import VALUE_HEAD, load_head, load_likelihood_coef
 from cory.tasks import Task

@@ -20,8 +20,8 @@ import torch
 from cory import distributed
 from cory.config import ConfigError, HardwareConfig, require
 from cory.episode import Metrics
+from cory.models.loading import load_plain
 from cory.models.policy import Policy
-from cory.models.weight_files import load_plain
 from cory.runs.files import WriteError, sha256_of, sync, sync_tree, unwritten, write_whole
 from cory.runs.run_dir import BEST, CHECKPOINTS, MANIFEST, PART
 

@@ -17,10 +17,9 @@ from transformers import PreTrainedTokenizerBase
 from cory import distributed
 from cory.config import Config, ConfigError, ModelConfig, require
 from cory.models.actor_critic import ActorCriticModel
-from cory.models.loading import load_language_model
+from cory.models.loading import load_language_model, load_notes, load_tensors
 from cory.models.paths import resolve
 from cory.models.policy import Policy
-from cory.models.weight_files import load_notes, load_tensors
 from cory.runs.files import WriteError, sync, sync_tree
 from cory.runs.run_dir import AGENTS, require_agents
 from cory.runs.settings import SETTINGS

@@ -7,8 +7,8 @@ import torch
 
 from cory.algorithms.parts import Parts
 from cory.config import Config, HardwareConfig, builder, plan_of, products_of, require
+from cory.models.actor_critic import set_float32_products
 from cory.models.bundle import ModelBundle
-from cory.models.precision import set_float32_products
 from cory.rewards import Reward, RunFacts, RunReward
 from cory.seeding import Streams
 from cory.tasks import Task

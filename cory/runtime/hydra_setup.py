@@ -23,7 +23,7 @@ from cory.config import (
     plug_in_folders,
     require,
 )
-from cory.models.cpu_products import register_resolver
+from cory.models.paths import register_resolver
 
 # beside the package in a checkout, inside it in an installed wheel
 _PACKAGE = Path(__file__).resolve().parents[1]

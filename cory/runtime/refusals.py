@@ -25,8 +25,7 @@ from cory.config import (
     require,
 )
 from cory.config.base import typed
-from cory.models.context import described_length
-from cory.models.paths import resolve
+from cory.models.paths import described_length, resolve
 from cory.runs.run_dir import has_iterations, read_record, require_agents, require_own
 from cory.tasks.data.tables import file_of_split, file_rows, require_columns
 

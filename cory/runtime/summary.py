@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from omegaconf import OmegaConf
 
-from cory.functional.intervals import mean_interval, paired_interval
+from cory.functional.statistics import mean_interval, paired_interval
 from cory.report.numbers import INTERVAL, aligned, interval_text
 from cory.report.runs import AGENT, EVALUATION, LAST, end_values, judged_by, read_metrics, title
 from cory.runs.files import read_lines

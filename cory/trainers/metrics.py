@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from cory.episode import Batch, Episode, Metrics, Turn, score_of
-from cory.functional.logprobs import sampled_kl
-from cory.functional.masking import masked_mean
-from cory.functional.ngrams import copied_share, distinct_share
+from cory.functional.logprobs import copied_share, distinct_share, masked_mean, sampled_kl
 from cory.models.policy import PPOPolicy
 
 COPIED = 4  # tokens in a row that count as repeated

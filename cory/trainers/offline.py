@@ -14,7 +14,7 @@ from cory import distributed
 from cory.config import BatchPlan, ConfigError, OfflineConfig
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import Evaluator
-from cory.functional.offline import OfflineLoss, utterance_logprobs
+from cory.functional.losses import OfflineLoss, utterance_logprobs
 from cory.models.policy import Policy, lengths_of
 from cory.runs.signals import StopPoint, never_stop
 from cory.seeding import Streams

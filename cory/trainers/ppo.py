@@ -20,20 +20,19 @@ from cory.functional.advantages import (
     gae,
     group_relative,
     group_statistics,
+    groups_of,
     kl_penalised_rewards,
     leave_one_out,
 )
-from cory.functional.groups import groups_of
-from cory.functional.logprobs import MAX_LOG_RATIO, sampled_kl
+from cory.functional.logprobs import MAX_LOG_RATIO, sampled_kl, whiten
 from cory.functional.losses import (
     LossAverage,
     clipped_policy_loss,
     clipped_value_loss,
     loss_average,
 )
-from cory.functional.masking import whiten
+from cory.models.generation import draw_limit
 from cory.models.policy import Actor, PPOPolicy
-from cory.models.sampling.generation import draw_limit
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut
 from cory.runs.signals import StopPoint, never_stop
@@ -93,6 +92,9 @@ class PPOTrainer:
     after_step: Callable[[int], None] = lambda iteration: None
     episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
 
+    def __post_init__(self) -> None:
+        self.prompts_drawn = self.config.prompts_drawn()
+
     def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
         """One iteration: roll out, score, assign credit, and update every agent on its own turns.
 
@@ -127,7 +129,7 @@ class PPOTrainer:
     def _roll_out(self, iteration: int, limit: int) -> list[Episode]:
         """Episodes about newly drawn prompts, of responses of at most `limit` tokens."""
         config = self.config
-        drawn = self.task.sample(config.prompts_drawn())
+        drawn = self.task.sample(self.prompts_drawn)
         prompts = [prompt for prompt in drawn for _ in range(config.samples_per_prompt)]
         key = self.streams.key_of_roll_out()
         roll_out = RollOut(

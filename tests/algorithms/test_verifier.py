@@ -15,8 +15,7 @@ from cory.config import Config, VerifierRewardConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.evaluation.responses import PromptScores
 from cory.evaluation.verifier import verdict_metrics
-from cory.models.actor_critic import is_of_head
-from cory.models.attention import BY_ROWS
+from cory.models.actor_critic import BY_ROWS, is_of_head
 from cory.rewards.verifier import Verifier, readings
 from cory.runs.export import VALUE_HEAD, export
 from cory.trainers.supervised import SupervisedTrainer

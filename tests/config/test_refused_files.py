@@ -80,22 +80,11 @@ def with_a_new_pad(settings: dict, tokens: dict) -> None:
     settings["pad_token"] = "[NEW]"
 
 
-def with_eos_at_the_end(settings: dict, tokens: dict) -> None:
-    end = {"id": settings["eos_token"], "type_id": 0}
-    one = [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": end}]
-    number = {"id": end["id"], "ids": [0], "tokens": [end["id"]]}
-    tokens["post_processor"] = {
-        "type": "TemplateProcessing", "single": one, "pair": one,
-        "special_tokens": {end["id"]: number},
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
         (without_ends, "model.path={model} has neither a pad token nor an EOS token"),
         (with_a_new_pad, "the tokenizer's token '[NEW]' is number "),
-        (with_eos_at_the_end, "model.path={model}: the tokenizer ends every text with EOS"),
     ],
 )
 def test_a_tokenizer_that_does_not_fit_its_model_is_refused(

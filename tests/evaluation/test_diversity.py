@@ -23,7 +23,7 @@ from cory.episode import Asked, Context, Prompt, Turn
 from cory.evaluation.diversity import DebateRecord, Diversity, nll_others, token_nll
 from cory.evaluation.maft import MaftMetrics
 from cory.evaluation.scorers import Encoder, Scorer
-from cory.functional.diversity import kl_between, kl_diversity
+from cory.functional.votes import kl_between, kl_diversity
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Policy
 from tests.support.close import assert_close

@@ -9,7 +9,6 @@ from cory.functional.advantages import (
     gae,
     group_relative,
     kl_penalised_rewards,
-    last_token,
     leave_one_out,
 )
 from tests.support.close import assert_close
@@ -52,8 +51,6 @@ def test_shapes_must_agree() -> None:
     for credits, kl in ((CREDITS[:3], KL), (CREDITS, KL[:, :2])):
         with pytest.raises(ValueError, match="credits"):
             kl_penalised_rewards(credits, kl, MASK, 0.1)
-    with pytest.raises(ValueError, match="bool"):
-        last_token(MASK.int())
     with pytest.raises(ValueError, match="groups"):
         leave_one_out(REWARDS, GROUPS[:2])
     with pytest.raises(ValueError, match="differ"):

@@ -8,8 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from cory.functional import diversity
-from cory.functional.diversity import (
+from cory.functional import votes
+from cory.functional.votes import (
     agreeing,
     consensus_diversity,
     dissimilarity,
@@ -88,7 +88,7 @@ def test_the_mean_of_distributions_in_any_slabs(monkeypatch: pytest.MonkeyPatch)
     logits = torch.randn(7, 5, generator=torch.Generator().manual_seed(0)) * 40
     expected = F.softmax(logits.double(), -1).mean(0).log()
     assert_close(mean_distribution(logits), expected)
-    monkeypatch.setattr(diversity, "TENSORS_AT_ONCE", 10**7)  # a position at a time
+    monkeypatch.setattr(votes, "TENSORS_AT_ONCE", 10**7)  # a position at a time
     assert_close(mean_distribution(logits), expected)
     # what is too small for float32 still has a logarithm
     far = torch.tensor([[0.0, -200.0]])

@@ -11,11 +11,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from cory.functional.advantages import gae, kl_penalised_rewards
-from cory.functional.logprobs import full_kl, logprobs_of, sampled_kl, token_statistics
+from cory.functional.advantages import RunningMoments, adapted_kl_coef, gae, kl_penalised_rewards
+from cory.functional.logprobs import (
+    full_kl,
+    logprobs_of,
+    masked_mean,
+    masked_var,
+    sampled_kl,
+    token_statistics,
+    whiten,
+)
 from cory.functional.losses import clipped_policy_loss, clipped_value_loss
-from cory.functional.masking import masked_mean, masked_var, whiten
-from cory.functional.scores import RunningMoments, adapted_kl_coef
 from tests.support.close import assert_close
 
 GOLDEN: dict[str, dict[str, Any]] = json.loads(

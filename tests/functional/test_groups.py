@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from cory.episode import Episode, Prompt, Turn
-from cory.functional.groups import groups_of
+from cory.functional.advantages import groups_of
 
 
 def turn(agent: str, role: str, round: int = 0, absent: bool = False) -> Turn:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from cory.functional.intervals import mean_interval, paired_interval, pairs_needed
+from cory.functional.statistics import mean_interval, paired_interval, pairs_needed
 
 # 95th percentiles of Student's t, as tables print them
 T_2, T_3 = 2.919986, 2.353363

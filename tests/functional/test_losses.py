@@ -82,8 +82,6 @@ def test_token_bce_by_hand() -> None:
 @pytest.mark.parametrize("loss_of", [weighted_nll, token_bce])
 def test_losses_on_examples_refuse_other_shapes(loss_of: Callable[..., Tensor]) -> None:
     new = torch.zeros(3, 3)
-    with pytest.raises(ValueError, match="numbers for 3 turns"):
-        loss_of(new, torch.ones(2), MASK)
     with pytest.raises(ValueError, match="shapes differ"):
         loss_of(new, torch.ones(3), MASK[:, :2])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.functional.ngrams import copied_share, distinct_share, ngrams
+from cory.functional.logprobs import copied_share, distinct_share, ngrams
 
 
 def test_ngrams_are_runs_of_neighbours() -> None:

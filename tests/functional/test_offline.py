@@ -7,13 +7,12 @@ import math
 import pytest
 import torch
 
-from cory.functional.offline import (
+from cory.functional.losses import (
     kl_imitation_loss,
     offline_kl,
     role_weights,
     self_play_loss,
     utterance_logprobs,
-    utterances_per_game,
 )
 
 LOGPROBS = torch.tensor([[-1.0, -2.0, -9.0], [-0.5, -8.0, -7.0]])
@@ -30,8 +29,6 @@ def test_an_utterance_is_the_mean_or_the_sum_of_its_tokens() -> None:
     assert utterance_logprobs(LOGPROBS, MASK, "sum").tolist() == [-3.0, -0.5]
     none = torch.zeros_like(MASK)
     assert utterance_logprobs(LOGPROBS, none, "mean").tolist() == [0, 0]
-    with pytest.raises(ValueError, match="unknown reduction 'median'"):
-        utterance_logprobs(LOGPROBS, MASK, "median")
 
 
 def test_tokens_outside_the_mask_reach_no_gradient() -> None:
@@ -104,10 +101,3 @@ def test_role_weights_of_a_reproduction() -> None:
 
 def test_a_role_that_never_wins_has_no_weight() -> None:
     assert role_weights({"attacker": 4, "defender": 0}) == {"attacker": 0.5}
-
-
-def test_a_mean_over_utterances_becomes_one_over_games() -> None:
-    losses = [[1.0, 2.0, 3.0], [4.0]]  # of two games
-    flat = [loss for game in losses for loss in game]
-    mean = sum(loss * utterances_per_game(4, 2) for loss in flat) / len(flat)
-    assert mean == pytest.approx((6 + 4) / 2)

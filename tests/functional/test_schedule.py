@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import get_scheduler
 
-from cory.trainers.steps import share_of_peak
+from cory.functional.losses import share_of_peak
 
 
 def test_linear_falls_to_a_share() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.functional.scores import RunningMoments, scaled_credits
+from cory.functional.advantages import RunningMoments, scaled_credits
 from tests.support.close import assert_close
 
 # mean 2, population variance 8 / 3, unbiased deviation 2

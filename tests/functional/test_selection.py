@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cory.functional.selection import mix_critic_debates, select
+from cory.functional.votes import mix_critic_debates, select
 
 # six problems of two agents and two turns: [problem][turn][agent]
 DEBATES = [

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from cory.functional.transitions import Change, answer_changes, transition_rates
+from cory.functional.credit import Change, answer_changes, transition_rates
 
 R, W = True, False
 
 
 def test_every_agent_at_every_turn_but_the_first() -> None:
     assert list(answer_changes([[R, W], [W, W], [W, R]])) == [
-        Change(1, R, W, W, W),
-        Change(1, W, W, R, W),
-        Change(2, W, W, W, R),
-        Change(2, W, R, W, W),
+        Change(1, 0, R, W, W, W),
+        Change(1, 1, W, W, R, W),
+        Change(2, 0, W, W, W, R),
+        Change(2, 1, W, R, W, W),
     ]
     assert list(answer_changes([[R, W]])) == []
 

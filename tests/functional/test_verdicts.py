@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cory.functional.statistics import mean
-from cory.functional.verdicts import auc, auc_contributions, verdict_logits
+from cory.functional.losses import verdict_logits
+from cory.functional.statistics import auc, auc_contributions, mean
 from tests.support.close import assert_close
 
 VALUES = torch.tensor([[0.5, -1.0, 2.0], [0.1, 0.2, 0.0]])

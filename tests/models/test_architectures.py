@@ -26,12 +26,12 @@ from transformers import (
 )
 
 from cory.config import Config, ConfigError
-from cory.functional.masking import pad_turns
+from cory.functional.logprobs import pad_turns
 from cory.models.bundle import ModelBundle
+from cory.models.generation import generate
 from cory.models.loading import load_language_model, skeleton
 from cory.models.policy import Policy
-from cory.models.sampling.generation import generate
-from tests.models.sampling.test_generation import PLAIN
+from tests.models.test_generation import PLAIN
 
 VOCABULARY, LIMIT, EOS = 64, 12, 2
 SIZES = {

@@ -15,9 +15,8 @@ from transformers import (
     PreTrainedModel,
 )
 
-from cory.models import attention
-from cory.models.actor_critic import response_states
-from cory.models.attention import BY_ROWS, attend_by_rows
+from cory.models import actor_critic
+from cory.models.actor_critic import BY_ROWS, attend_by_rows, response_states
 
 IDS = torch.arange(5 * 12).view(5, 12) % 50
 PAIRS = 4 * 4 * 11 * 11  # bytes of a row: 4 heads, 11 tokens; the last one is not read
@@ -61,7 +60,7 @@ def test_parts_give_the_bits_of_the_whole(
     attend_by_rows(lm)
     assert lm.config._attn_implementation == BY_ROWS
     calls: list[int] = []
-    own = attention.own_attention
+    own = actor_critic.own_attention
 
     def counted(kind: type) -> Callable[..., object]:
         def call(module: object, query: Tensor, *more: object, **named: object) -> object:
@@ -70,8 +69,8 @@ def test_parts_give_the_bits_of_the_whole(
 
         return call
 
-    monkeypatch.setattr(attention, "own_attention", counted)
-    monkeypatch.setattr(attention, "PART_BYTES", at_once * PAIRS)
+    monkeypatch.setattr(actor_critic, "own_attention", counted)
+    monkeypatch.setattr(actor_critic, "PART_BYTES", at_once * PAIRS)
     assert all(map(torch.equal, passed(lm), whole))
     assert len(calls) == 2 * parts and sum(calls) == 2 * 5 and max(calls) == at_once
 
@@ -82,6 +81,6 @@ def test_dropout_is_drawn_for_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) 
     torch.manual_seed(1)
     whole = passed(lm)
     attend_by_rows(lm)
-    monkeypatch.setattr(attention, "PART_BYTES", PAIRS)
+    monkeypatch.setattr(actor_critic, "PART_BYTES", PAIRS)
     torch.manual_seed(1)
     assert all(map(torch.equal, passed(lm), whole))

@@ -12,9 +12,10 @@ import torch
 from transformers import Phi3Config, Phi3ForCausalLM
 
 from cory.config import Config, ConfigError
+from cory.episode import Asked
 from cory.memory import Shape
 from cory.models.bundle import ModelBundle
-from cory.models.context import context_length, described_length, require_context_length
+from cory.models.paths import context_length, described_length, require_context_length
 from cory.models.policy import Policy
 from cory.runtime.build import build_parts
 from tests.support.composing import parsed
@@ -66,9 +67,9 @@ def test_a_response_may_reach_to_the_switch_and_is_refused_beyond(
     assert bundle.context_length == length
     (model,) = bundle.new_models(["agent_0"], torch.Generator())
     policy, room = Policy(bundle, model, None, parsed().hardware), length - bundle.tokens("a" * 10)
-    policy.respond(["a" * 10], room, None, None)
+    policy.turns([Asked("a" * 10, "solo")], room, None)
     with pytest.raises(ConfigError, match=f"context of {length} tokens"):
-        policy.respond(["a" * 10], room + 1, None, None)
+        policy.turns([Asked("a" * 10, "solo")], room + 1, None)
 
 
 def test_the_command_reads_the_longest_text_from_the_file(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cory.config import ConfigError, parse_config
-from cory.models import cpu_products
-from cory.models.cpu_products import CPU_HAS_BF16, cpu_has_bf16
+from cory.models import paths
+from cory.models.paths import CPU_HAS_BF16, cpu_has_bf16
 from cory.runs.run_dir import same_run, unfinished_run, write_settings
 from tests.support.composing import compose_config
 
@@ -74,7 +74,7 @@ def test_linux_lists_the_instructions(
     text: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(CPU_HAS_BF16)
-    monkeypatch.setattr(cpu_products, "CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(paths, "CPU_INFO", tmp_path / "cpuinfo")
     assert cpu_has_bf16() is False  # no Linux
     (tmp_path / "cpuinfo").write_text(text)
     assert cpu_has_bf16() is expected

@@ -11,11 +11,10 @@ from deepspeed.accelerator import get_accelerator
 from torch import Tensor
 
 from cory.config import BatchPlan, Config, HardwareConfig, batch_plan
-from cory.models.actor_critic import ActorCriticModel
+from cory.models.actor_critic import DTYPES, ActorCriticModel, cast_weights
 from cory.models.bundle import ModelBundle
 from cory.models.engine import Engine, deepspeed_settings
 from cory.models.optimiser import CODES
-from cory.models.precision import DTYPES, cast_weights
 from tests.support.close import assert_close
 from tests.support.composing import parsed
 

@@ -9,7 +9,7 @@ import torch
 from peft.tuners.lora import LoraLayer
 
 from cory.config import Config
-from cory.episode import Turn
+from cory.episode import Asked, Turn
 from cory.memory import Shape, parts_of
 from cory.models.loading import load_language_model, nf4, skeleton
 from cory.models.lora import adapted_layers
@@ -44,8 +44,7 @@ def moved(trainer: PPOTrainer) -> PPOTrainer:
     noise = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for agent in trainer.agents.values():
-            assert agent.model.base is not None
-            for parameter in agent.model.base.parameters_of(agent.name):
+            for parameter in agent.model.trainable().values():
                 parameter.add_(0.05 * torch.randn(parameter.shape, generator=noise))
     return trainer
 
@@ -78,7 +77,7 @@ def test_adapters_lie_where_the_conf_file_says(llama_config: Callable[..., Confi
         dropout = found["model.layers.0.self_attn.q_proj"].lora_dropout[name]
         agent.start_update(dropout=True)
         assert dropout.training and not lm.training
-        agent.respond([SHORT], 1, GREEDY, torch.zeros(1, 1))
+        agent.turns([Asked(SHORT, "solo", uniforms=torch.zeros(1))], 1, GREEDY)
         assert not dropout.training
         agent.start_update()
         assert not dropout.training

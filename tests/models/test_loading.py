@@ -19,6 +19,7 @@ from transformers import (
 
 import cory.models.loading
 from cory.config import Config
+from cory.models import paths
 from cory.models.loading import (
     load_language_model,
     load_tokenizer,
@@ -105,7 +106,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, LlamaForCaus
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, packed: tuple[Path, LlamaForCausalLM]) -> Path:
     """The package's folder, where Python finds it."""
-    monkeypatch.setattr(cory.models.paths, "PACKAGES", {"holds_a_model": "pip install it"})
+    monkeypatch.setattr(paths, "PACKAGES", {"holds_a_model": "pip install it"})
     monkeypatch.syspath_prepend(str(packed[0]))
     return packed[0] / "holds_a_model"
 

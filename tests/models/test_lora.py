@@ -27,8 +27,7 @@ def bundle_of(config_of: ConfigOf, *overrides: str) -> tuple[ModelBundle, list[A
     noise = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for model in models:
-            assert model.base is not None
-            for parameter in model.base.parameters_of(model.name):
+            for parameter in model.trainable().values():
                 parameter.add_(0.1 * torch.randn(parameter.shape, generator=noise))
     return bundle, [model.eval() for model in models]
 

@@ -25,13 +25,13 @@ from cory.models.loading import (
     load_classifier,
     load_encoder,
     load_language_model,
+    load_plain,
     load_tokenizer,
     local_skeleton,
     longest_text,
     skeleton,
 )
 from cory.models.lora import load_adapter
-from cory.models.weight_files import load_plain
 from cory.runs.checkpoint import Checkpoints
 from tests.support.building import LetterShare, build
 

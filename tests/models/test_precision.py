@@ -12,16 +12,16 @@ from transformers import PreTrainedModel
 
 from cory import inference
 from cory.config import Config, SamplingConfig
-from cory.models.actor_critic import response_states
-from cory.models.bundle import ModelBundle
-from cory.models.precision import (
+from cory.models.actor_critic import (
     attention_for,
     kept_casts,
+    response_states,
     set_float32_products,
     set_products,
     store_as_products,
 )
-from cory.models.sampling.generation import generate
+from cory.models.bundle import ModelBundle
+from cory.models.generation import generate
 from cory.runtime import build as build_module
 from tests.models.test_attention import gpt2, llama
 from tests.support.building import LetterShare, build

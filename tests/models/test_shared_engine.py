@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from cory.config import Config
+from cory.models.optimiser import StoredWeights
 from cory.models.policy import Policy
-from cory.models.shared_engine import StoredWeights
 from cory.runs.checkpoint import Checkpoints
 from cory.runtime.build import build_parts
 from tests.models.test_engine import descend

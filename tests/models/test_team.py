@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cory.config import Config
-from cory.functional.masking import pad_turns
+from cory.functional.logprobs import pad_turns
 from cory.models.bundle import ModelBundle
 from tests.models.test_engine import model_of
 from tests.support.close import assert_close

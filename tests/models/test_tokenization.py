@@ -14,8 +14,8 @@ from cory.config import ConfigError
 from cory.episode import Asked
 from cory.models import policy
 from cory.models.bundle import ModelBundle
+from cory.models.generation import Response
 from cory.models.loading import load_tokenizer
-from cory.models.sampling.generation import Response
 from cory.models.tokenization import Texts
 from tests.support.composing import parsed
 from tests.support.llama import llama_tokenizer

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cory.functional.intervals import mean_interval
+from cory.functional.statistics import mean_interval
 from cory.report.compare import UNTRAINED, compared, comparison_text
 from cory.report.runs import group_runs
 from tests.support.recorded_runs import record_run

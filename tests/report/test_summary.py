@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cory.functional.intervals import mean_interval
+from cory.functional.statistics import mean_interval
 from cory.report.runs import end_values, read_metrics, title
 from cory.runtime.summary import (
     before_after,

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory.config import Config, ConfigError
+from cory.episode import Asked
 from cory.models.bundle import ModelBundle
 from cory.models.policy import PPOPolicy
 from cory.runs.export import export_agents, start_from
@@ -33,8 +34,8 @@ def trained(config: Config) -> dict[str, PPOPolicy]:
 
 def greedy(agent: PPOPolicy) -> list[int]:
     """What the agent says inside the run."""
-    ((_, response),) = agent.respond([CONTEXT], 10, None, None)
-    return response.ids
+    (turn,) = agent.turns([Asked(CONTEXT, "solo")], 10, None)
+    return turn.response_ids
 
 
 @pytest.mark.parametrize("stage", [0, pytest.param(3, marks=pytest.mark.slow)])

@@ -18,8 +18,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from cory.config import PPOConfig
 from cory.episode import Batch
+from cory.functional.logprobs import pad_turns
 from cory.functional.losses import loss_average
-from cory.functional.masking import pad_turns
 from cory.models.actor_critic import ActorCriticModel
 from cory.trainers.ppo import Estimate, Objective, estimator_of
 from tests.support.close import assert_close

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from cory.config import Config
-from cory.functional.offline import self_play_loss
+from cory.functional.losses import self_play_loss
 from cory.trainers.offline import INSTRUCTION, OfflineExample, OfflineTrainer
 from cory.trainers.sanity_checks import FirstUpdateError
 from tests.support.playing import (

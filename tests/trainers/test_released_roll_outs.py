@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from cory.config import Config
 from cory.episode import Episode
 from cory.models import policy
-from cory.models.sampling.generation import Response
+from cory.models.generation import Response
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build, measure, steps
 from tests.support.fixtures import END

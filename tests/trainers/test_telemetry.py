@@ -12,7 +12,7 @@ import torch
 from cory import trainers
 from cory.config import Config
 from cory.episode import Batch, Episode, Prompt, Turn
-from cory.functional.ngrams import copied_share, distinct_share
+from cory.functional.logprobs import copied_share, distinct_share
 from cory.trainers.metrics import agent_metrics, tail_of, transfer_metrics
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close

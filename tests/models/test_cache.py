@@ -9,7 +9,7 @@ from transformers import (
     DynamicCache,
 )
 
-from cory.models.sampling.cache import PreallocatedLayer
+from cory.models.passes import PreallocatedLayer
 
 
 def states(rows: int, tokens: int, seed: int) -> tuple[Tensor, Tensor]:

@@ -18,8 +18,7 @@ from transformers import (
 )
 
 from cory.config import SamplingConfig
-from cory.models.sampling.cache import cache_for
-from cory.models.sampling.passes import PlainPass, RecordedPass, prefill
+from cory.models.passes import PlainPass, RecordedPass, cache_for, prefill
 
 # Rows that have ended are dropped once no more than this share is left: dropping copies the cache.
 COMPACT_BELOW = 0.5

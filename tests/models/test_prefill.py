@@ -6,8 +6,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from cory.models.sampling.cache import cache_for
-from cory.models.sampling.passes import common_beginning, prefill
+from cory.models.passes import cache_for, common_beginning, prefill
 from tests.support.close import assert_close
 
 RULES = list(range(100, 120))  # 20 tokens

@@ -13,14 +13,8 @@ from transformers import (
 )
 
 from cory.config import Config, SamplingConfig
-from cory.models.sampling import generation
-from cory.models.sampling.generation import (
-    Response,
-    draw_limit,
-    generate,
-    inverse_cdf,
-    warp,
-)
+from cory.models import generation
+from cory.models.generation import Response, draw_limit, generate, inverse_cdf, warp
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
 
