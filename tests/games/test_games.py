@@ -31,10 +31,11 @@ def task_of(*names: str, **changes: object) -> GameTask:
 
 def test_a_game_survives_its_line() -> None:
     said = (GameUtterance("attacker", "It purrs.\n“Meow”"), GameUtterance("defender", "A cat?"))
-    played = FinishedGame("cat", 5, said, GameResult(("attacker",), "uttered", True), {"epoch": 1})
+    won = GameResult(("attacker",), "uttered", True)
+    played = FinishedGame("cat", 5, said, won, [[3, 2], None], "abc", 4)
     line = encoded(played.as_line()).rstrip("\n")
     assert "\n" not in line and FinishedGame.from_json(line, TABOO) == played
-    assert json.loads(line)["epoch"] == 1
+    assert json.loads(line)["ids"] == [[3, 2], None] and json.loads(line)["game"] == 4
 
 
 def test_a_line_without_an_ending_is_judged_and_cut() -> None:
