@@ -155,7 +155,9 @@ def test_texts_in_a_batch_score_as_each_alone(kind: str, tmp_path: Path) -> None
     for text, turn in zip(said, turns, strict=True):
         whole = f"ask</s>{text}</s>" if chat else "ask" + text
         ids = torch.tensor([tokenizer(whole, add_special_tokens=not chat)["input_ids"]])
-        assert_close(float(turn.score or 0), model(input_ids=ids).logits[0, 0].item())
+        alone = model(input_ids=ids).logits[0, 0].item()
+        # products of other shapes round otherwise; padding that is read is off by far more
+        assert_close(float(turn.score or 0), alone, rtol=1e-4)
 
 
 def test_a_chat_goes_through_the_template_once(reward_model: str) -> None:
