@@ -1,4 +1,4 @@
-"""Named random streams, all from one seed, so that the draws of one do not affect another."""
+"""Random numbers: named streams, all from one seed; numbers by key; the order of training data."""
 
 from typing import Any
 from zlib import crc32
@@ -6,6 +6,8 @@ from zlib import crc32
 import numpy as np
 import torch
 from torch import Tensor
+
+from cory.config import require
 
 Key = tuple[int | str, ...]  # of random numbers: what is drawn for, as seed, iteration, episode
 NAMES = ("init", "data", "length", "sampling", "shuffle")
@@ -83,3 +85,37 @@ def _generator(name: str, seed: np.random.SeedSequence) -> np.random.Generator |
     if name in ("data", "length"):
         return np.random.default_rng(seed)
     return torch.Generator().manual_seed(int(seed.generate_state(1)[0]))
+
+
+class EpochSampler:
+    """Draws row numbers 0 to rows - 1, each once per epoch, in an order given by the stream."""
+
+    def __init__(self, rows: int, stream: np.random.Generator, data: str, name: str) -> None:
+        """data: a hash of the rows, and of those that the run is tested on
+
+        name: of the data, for refusals
+        """
+        self.rows = rows
+        self.stream = stream
+        self.data = data
+        self.name = name
+        self.left: list[int] = []  # rows left of the current epoch, the next one last
+
+    def next(self) -> int:
+        """The next row; a new epoch begins after the last one."""
+        if not self.left:
+            self.left = self.stream.permutation(self.rows).tolist()
+        return self.left.pop()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The rows left of the current epoch, and whose; the stream's state is saved elsewhere."""
+        return {"left": list(self.left), "data": self.data}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues from a `state_dict`; ConfigError where it is of other data."""
+        require(
+            state["data"] == self.data,
+            f"{self.name}: the data are not those that this run began with; put them back, or "
+            f"begin a new run",
+        )
+        self.left = list(state["left"])

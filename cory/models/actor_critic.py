@@ -134,7 +134,7 @@ class ActorCriticModel(nn.Module):
 
         input_ids, attention_mask: (B, L)
         response_mask: (B, R) bool
-        ref_hidden, ref_head: of the reference (`reference_outputs`), for the exact KL to it
+        ref_hidden, ref_head: of the reference (`reference_states`), for the exact KL to it
         most: response tokens that some process has, so that each calls the head as often
         returns: logprobs (B, R), values (B, R); float32, 0 where the mask is False; without a value
             head the values are None. With a reference: logprobs and KL (2, B, R), values

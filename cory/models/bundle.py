@@ -5,19 +5,18 @@ And what a model must be like to be sampled from and trained: found out by tryin
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory.config import ModelConfig, renamed, require
 from cory.episode import Context
-from cory.functional.logprobs import TokenStatistics, pad_turns, token_statistics
+from cory.functional.logprobs import pad_turns
 from cory.models.actor_critic import (
     DTYPES,
     ActorCriticModel,
@@ -26,7 +25,6 @@ from cory.models.actor_critic import (
     cast_weights,
     response_states,
     set_products,
-    spread,
     store_as_products,
 )
 from cory.models.loading import load_language_model, load_tokenizer, nf4, readable
@@ -152,73 +150,6 @@ class ModelBundle:
         if self.config.sharing != "copies":
             raise ValueError(f"sharing={self.config.sharing}: agents need these weights")
         self.pretrained.to("meta")
-
-    @torch.no_grad()
-    def statistics(
-        self,
-        model: ActorCriticModel,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        response_mask: Tensor,
-    ) -> tuple[TokenStatistics, Tensor | None]:
-        """Statistics of response tokens under policy and reference, and their values.
-
-        input_ids, attention_mask: (B, L)
-        response_mask: (B, R) bool
-        returns: statistics, each (B, R); values (B, R), None where the model has no value head;
-            float32, 0 where the mask is False
-        """
-        inputs = input_ids, attention_mask, response_mask
-        model.activate()
-        hidden = response_states(model.lm, *inputs)
-        statistics = token_statistics(
-            hidden,
-            model.lm.get_output_embeddings(),
-            *self.reference_outputs(model, *inputs),
-            input_ids[:, -response_mask.shape[1] :][response_mask],
-            model.vocabulary,
-            model.temperature,
-        )
-        return (
-            TokenStatistics(*(spread(column, response_mask) for column in statistics)),
-            model.spread_values(hidden, response_mask),
-        )
-
-    @torch.no_grad()
-    def reference_outputs(
-        self,
-        model: ActorCriticModel,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        response_mask: Tensor,
-    ) -> tuple[Tensor, nn.Module]:
-        """Hidden states of the reference before the response tokens (N, H), and its output head.
-
-        An adapter never lies on the output head: with adapters it is the policy's own.
-
-        input_ids, attention_mask: (B, L)
-        response_mask: (B, R) bool, True on N tokens
-        """
-        model.activate()
-        with self.reference(model) as lm:
-            hidden = response_states(lm, input_ids, attention_mask, response_mask)
-            head: nn.Module = lm.get_output_embeddings()
-        return hidden, head
-
-    @contextlib.contextmanager
-    def reference(self, model: ActorCriticModel) -> Iterator[PreTrainedModel]:
-        """The frozen reference of `model`: of an adapter the base without any."""
-        if model.base is None:
-            if self.pretrained.device.type == "meta":
-                raise ValueError("the frozen reference was not kept")
-            yield self.pretrained
-            return
-        layers = model.base.peft.base_model
-        layers.disable_adapter_layers()
-        try:
-            yield model.lm
-        finally:
-            layers.enable_adapter_layers()
 
 
 @torch.no_grad()

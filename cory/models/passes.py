@@ -1,23 +1,32 @@
 """The passes of sampling: one over the contexts, then one for each token; and their cache.
 
+Then those of scoring: under the policy, and under its frozen reference.
+
 No context is read twice. Passes of one token are computed as they come, or recorded as CUDA graphs.
 The memory of keys and values is taken once, instead of copied at every token.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from inspect import signature
 from itertools import takewhile
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from cory.functional.logprobs import pad_left
-from cory.models.actor_critic import EAGER, products
+from cory.functional.logprobs import TokenStatistics, pad_left, token_statistics
+from cory.models.actor_critic import (
+    EAGER,
+    ActorCriticModel,
+    products,
+    response_states,
+    spread,
+)
 
 # A beginning that all contexts share has a pass of its own, which shorter ones are not worth.
 SHARED_AT_LEAST = 16
@@ -279,3 +288,78 @@ class RecordedPass:
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             self._pass()
+
+
+@torch.no_grad()
+def statistics_of(
+    model: ActorCriticModel,
+    reference: PreTrainedModel,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    response_mask: Tensor,
+) -> tuple[TokenStatistics, Tensor | None]:
+    """Statistics of response tokens under policy and reference, and their values.
+
+    reference: as in `reference_of`
+    input_ids, attention_mask: (B, L)
+    response_mask: (B, R) bool
+    returns: statistics, each (B, R); values (B, R), None where the model has no value head;
+        float32, 0 where the mask is False
+    """
+    inputs = input_ids, attention_mask, response_mask
+    model.activate()
+    hidden = response_states(model.lm, *inputs)
+    statistics = token_statistics(
+        hidden,
+        model.lm.get_output_embeddings(),
+        *reference_states(model, reference, *inputs),
+        input_ids[:, -response_mask.shape[1] :][response_mask],
+        model.vocabulary,
+        model.temperature,
+    )
+    return (
+        TokenStatistics(*(spread(column, response_mask) for column in statistics)),
+        model.spread_values(hidden, response_mask),
+    )
+
+
+@torch.no_grad()
+def reference_states(
+    model: ActorCriticModel,
+    reference: PreTrainedModel,
+    input_ids: Tensor,
+    attention_mask: Tensor,
+    response_mask: Tensor,
+) -> tuple[Tensor, nn.Module]:
+    """Hidden states of the reference before the response tokens (N, H), and its output head.
+
+    An adapter never lies on the output head: with adapters it is the policy's own.
+
+    reference: as in `reference_of`
+    input_ids, attention_mask: (B, L)
+    response_mask: (B, R) bool, True on N tokens
+    """
+    model.activate()
+    with reference_of(model, reference) as lm:
+        hidden = response_states(lm, input_ids, attention_mask, response_mask)
+        head: nn.Module = lm.get_output_embeddings()
+    return hidden, head
+
+
+@contextmanager
+def reference_of(model: ActorCriticModel, reference: PreTrainedModel) -> Iterator[PreTrainedModel]:
+    """The frozen reference of a model: of an adapter the base without any.
+
+    reference: of full copies, `bundle.pretrained`
+    """
+    if model.base is None:
+        if reference.device.type == "meta":
+            raise ValueError("the frozen reference was not kept")
+        yield reference
+        return
+    layers = model.base.peft.base_model
+    layers.disable_adapter_layers()
+    try:
+        yield model.lm
+    finally:
+        layers.enable_adapter_layers()

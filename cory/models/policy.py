@@ -28,6 +28,7 @@ from cory.models.bundle import ModelBundle, require_supported
 from cory.models.engine import Engine
 from cory.models.generation import Response, generate
 from cory.models.optimiser import StoredWeights
+from cory.models.passes import reference_of, statistics_of
 from cory.seeding import Key, uniforms
 
 CARRIED = ("kl_coef", "updates", "updated")  # of a policy, as they are
@@ -133,7 +134,7 @@ class Policy:
         """
         if not asked:
             return []
-        bundle, texts = self.bundle, [self.bundle.render(one.context) for one in asked]
+        bundle, texts = self.bundle, [self.bundle.texts.render(one.context) for one in asked]
         rows = bundle.texts.ids(texts)
         self._require_room(list(map(len, rows)), limit)
         numbers = [one.uniforms for one in asked if one.uniforms is not None]
@@ -185,7 +186,7 @@ class Policy:
         with self.whole():
             self.model.activate()
             own = nullcontext(self.model.lm)
-            acting = self.bundle.reference(self.model) if self.frozen else own
+            acting = reference_of(self.model, self.bundle.pretrained) if self.frozen else own
             with acting as lm, kept_casts(lm):
                 yield lm
 
@@ -269,9 +270,8 @@ class PPOPolicy(Policy):
 
         def statistics(batch: Sequence[int]) -> Tensor:  # (b, 5, R); (b, 4, R) without values
             rows = torch.tensor(batch)
-            tokens, values = self.bundle.statistics(
-                self.model, input_ids[rows], attention_mask[rows], response_mask[rows]
-            )
+            inputs = input_ids[rows], attention_mask[rows], response_mask[rows]
+            tokens, values = statistics_of(self.model, self.bundle.pretrained, *inputs)
             columns = [*tokens] if values is None else [*tokens, values]
             return torch.stack(columns, dim=1).cpu()
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from cory import distributed
-from cory.config import ClassifierConfig, require
+from cory.config import ClassifierConfig, ConfigError, require
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.logprobs import pad_right
 from cory.models.actor_critic import (
@@ -63,11 +63,11 @@ class Classifier:
     def _text(self, prompt: Prompt, turn: Turn) -> str:
         """A prompt with a response; in a chat, a message of the user and one of the assistant."""
         if not self.chat:
-            require(
-                prompt.messages is None or len(prompt.messages) == 1,
-                f"reward.path={self.config.path} reads texts: it cannot be shown prompt "
-                f"{prompt.id}, which is made of several chat messages",
-            )
+            if prompt.messages is not None and len(prompt.messages) > 1:
+                raise ConfigError(
+                    f"reward.path={self.config.path} reads texts: it cannot be shown prompt "
+                    f"{prompt.id}, which is made of several chat messages"
+                )
             return prompt.text + turn.response
         return self.texts.render(prompt.opening, turn.response)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # they need torch and numpy, which the command does without
     from cory.episode import Prompt
-    from cory.tasks.data.epochs import EpochSampler
+    from cory.seeding import EpochSampler
 
 
 class Form(Protocol):

@@ -22,9 +22,10 @@ from cory.games.words import (
     playable,
     without_forms_of,
 )
+from cory.seeding import EpochSampler
 from cory.tasks import NoAnswers
-from cory.tasks.data.epochs import EpochSampler, at_most, hash_of
 from cory.tasks.data.reviews import package_reviews
+from cory.tasks.data.subsets import at_most, hash_of
 from cory.tasks.data.tables import read_words
 
 # the reviews that words are counted in; other tasks have no prompts from them

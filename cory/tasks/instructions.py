@@ -3,8 +3,9 @@
 import numpy as np
 
 from cory.config import InstructionsConfig, require
-from cory.tasks.data.epochs import EpochSampler, hash_of
+from cory.seeding import EpochSampler
 from cory.tasks.data.reviews import package_reviews
+from cory.tasks.data.subsets import hash_of
 from cory.tasks.data.tables import rows_of
 
 REVIEWS = "lm"  # part of the movie reviews that replaces instruction data offline

@@ -12,10 +12,10 @@ from cory import distributed
 from cory.config import ConfigError, PromptsConfig, require
 from cory.episode import Message, Prompt
 from cory.models.tokenization import Texts
+from cory.seeding import EpochSampler
 from cory.tasks.answer_kinds import answer_kind
 from cory.tasks.answers.words import CHOICES
-from cory.tasks.data.epochs import EpochSampler, at_most, hash_of
-from cory.tasks.data.subsets import held_out_part, pick_subset, untested
+from cory.tasks.data.subsets import at_most, hash_of, held_out_part, pick_subset, untested
 from cory.tasks.data.tables import Row, is_blank, require_columns, rows_of, rows_of_split
 from cory.tasks.problems import KINDS, draw_distinct
 from cory.tasks.sandbox.programs import answered_questions

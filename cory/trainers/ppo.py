@@ -32,6 +32,7 @@ from cory.functional.losses import (
     loss_average,
 )
 from cory.models.generation import draw_limit
+from cory.models.passes import reference_states
 from cory.models.policy import Actor, PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut
@@ -365,7 +366,8 @@ class Objective:
         if self.config.kl_in != "loss" or self.config.kl_loss != "full":
             logprobs, values = self.agent.engine(*inputs)
             return logprobs, values, None
-        reference = self.agent.bundle.reference_outputs(self.agent.model, *inputs)
+        agent = self.agent
+        reference = reference_states(agent.model, agent.bundle.pretrained, *inputs)
         spoken, values = self.agent.engine(*inputs, *reference)
         return spoken[0], values, spoken[1]
 

@@ -11,7 +11,7 @@ import pytest
 
 from cory.config import ConfigError
 from cory.config.options import builder
-from cory.tasks.data.epochs import EpochSampler
+from cory.seeding import EpochSampler
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
