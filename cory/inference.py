@@ -33,7 +33,6 @@ from cory.config import (
     require,
 )
 from cory.config.debate import DebateConfig
-from cory.config.options import is_own
 from cory.episode import Episode, Prompt
 from cory.evaluation.responses import MEASURED
 from cory.functional.votes import VoteRule
@@ -87,8 +86,7 @@ class TrainedTeam:
             group: ModelBundle(model, place, group) for group, model in config.models.items()
         }
         self.policies: dict[str, Policy] = {}
-        known = is_own("algorithm", config.algorithm.name)
-        names = config.algorithm.names() if known else [p.name for p in agent_folders(run_dir)]
+        names = config.algorithm.names()
         self.others: dict[str, Policy] = {}  # agents of other runs, beside which these have learnt
         for group in self.models:
             own = {name: run_dir for name in names if group_of(config, name) == group}
@@ -237,11 +235,6 @@ class TrainedTeam:
         if isinstance(algorithm, MaftConfig):
             debates = MaftDebates(algorithm, self.form, self.models["model"])
             return debates.debate(algorithm.evaluation_agents, algorithm.evaluation_turns).play
-        require(
-            is_own("algorithm", algorithm.name),
-            f"{self.run_dir}: how the agents of algorithm={algorithm.name} speak together is known "
-            f"to its package alone; agent=<name> asks one",
-        )
         return single_turn(self.names[0])
 
 

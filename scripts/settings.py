@@ -17,15 +17,13 @@ from typing import Any, get_args
 import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config.base import Settings
-from cory.config.debate import DebatePrompts, RequestsConfig
+from cory.config.debate import DebatePrompts, MaftPrompts, RequestsConfig
 from cory.config.experiment import Config
-from cory.config.game import GameTexts, ScriptedConfig
 from cory.config.hardware import HardwareConfig
-from cory.config.maft import MaftPrompts
 from cory.config.model import EndpointConfig, ModelConfig, PrecisionConfig
 from cory.config.options import ALGORITHMS, REWARDS, TASKS
 from cory.config.reward import JudgeEndpointConfig
-from cory.config.task import ProgramsConfig
+from cory.config.task import GameTexts, ProgramsConfig, ScriptedConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 CONF, PAGE = ROOT / "conf", ROOT / "docs" / "settings.md"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cory import train
-from cory.config.parse import OWN_EXPERIMENT
+from cory.config.rules import OWN_EXPERIMENT
 from cory.runs.settings import SETTINGS
 
 Typed = Callable[..., tuple[int, str, str]]

@@ -6,19 +6,26 @@ from cory.config.algorithm import (
     PPOConfig,
     SamplingConfig,
     SupervisedConfig,
+    TeamConfig,
 )
 from cory.config.base import Settings
-from cory.config.debate import DebateConfig, DebatePrompts, MaporlConfig, SFTConfig, VerifierConfig
+from cory.config.debate import (
+    DebateConfig,
+    DebatePrompts,
+    DiversityConfig,
+    MaftConfig,
+    MaftPrompts,
+    MaporlConfig,
+    SFTConfig,
+    VerifierConfig,
+)
 from cory.config.errors import ConfigError, flat, meant, nearest, renamed, require
 from cory.config.experiment import Config, EvaluationConfig
-from cory.config.game import GameConfig
 from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan, cores
-from cory.config.maft import DiversityConfig, MaftConfig, MaftPrompts
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
 from cory.config.names import experiment_names, read_sweep, run_names, run_words, sweep_names
 from cory.config.offline import ImitationConfig, InstructionsConfig, OfflineConfig, SpagConfig
-from cory.config.options import Game, Option, builder, game, option, plug_in_folders
-from cory.config.parse import parse_config
+from cory.config.options import Game, Option, builder, game, option
 from cory.config.reward import (
     ClassifierConfig,
     ExactMatchConfig,
@@ -33,12 +40,12 @@ from cory.config.reward import (
     judges,
     of_part,
 )
-from cory.config.rules import plan_of, products_of
+from cory.config.rules import parse_config, plan_of, products_of
 from cory.config.task import (
     IGNORED,
     NO_ANSWER,
+    GameConfig,
     ImdbConfig,
     ProgramsConfig,
     PromptsConfig,
 )
-from cory.config.team import TeamConfig

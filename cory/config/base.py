@@ -119,13 +119,13 @@ def chosen(kind: str, but: Sequence[str] = ()) -> BeforeValidator:
     """
 
     def parse(values: Any) -> Any:
-        from cory.config.options import option, option_names  # noqa: PLC0415  names the models
+        from cory.config.options import KINDS, option  # noqa: PLC0415  names the models
 
         if isinstance(values, Settings):
             return values
         if not isinstance(values, dict) or "name" not in values:
             raise ValueError(f"must be the settings of a {kind}, with its name")
-        known = [name for name in option_names(kind) if name not in but]
+        known = [name for name in sorted(KINDS[kind]) if name not in but]
         if values["name"] not in known:
             raise ConflictError([("name", values["name"], f"must be one of {', '.join(known)}")])
         return option(kind, values["name"]).settings.model_validate(values)

@@ -121,8 +121,6 @@ def _line(place: Place, mistake: Mapping[str, Any], known: Mapping[str, Any]) ->
         group = f"{key}." if key else ""
         for field, value, rule in cause.conflicts:
             yield line(f"{group}{field}", value, rule.replace(GROUP, group))
-    elif isinstance(cause, ConfigError):  # of a plug-in
-        yield str(cause)
     elif kind == "extra_forbidden":
         yield f"{key} is not a setting{meant(key, known) or _of_option(key, known)}"
     elif kind == "missing":

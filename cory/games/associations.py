@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cory.config.game import ScriptedConfig
+from cory.config.task import ScriptedConfig
 from cory.games.inflection import inflected, plain_text, tokens
 from cory.games.state import GameState
 

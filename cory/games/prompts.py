@@ -3,7 +3,7 @@
 import numpy as np
 
 from cory.config import require
-from cory.config.game import GameTexts
+from cory.config.task import GameTexts
 from cory.games import GameRules
 from cory.games.state import GameState
 

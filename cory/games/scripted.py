@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from cory.config import require
-from cory.config.game import ScriptedConfig
+from cory.config.task import ScriptedConfig
 from cory.games import GameRules
 from cory.games.associations import Associations, Heard, Listener, belief
 from cory.games.state import GameState

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import hydra
 import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
-from hydra.core.config_search_path import ConfigSearchPath
-from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
-from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -20,7 +17,6 @@ from cory.config import (
     flat,
     meant,
     nearest,
-    plug_in_folders,
     require,
 )
 from cory.models.paths import register_resolver
@@ -38,23 +34,6 @@ HYDRAS = (
     OSError,
     BrokenExecutor,
 )
-
-
-class OtherPlaces(SearchPathPlugin):
-    """Appends the folders of packages with plug-ins to the places where Hydra looks."""
-
-    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        for folder in plug_in_folders():
-            refuse_same_names(folder)
-            search_path.append("plug-in", f"file://{folder}")
-
-
-def look_beside() -> None:
-    """Let Hydra look into the folders of plug-ins; does nothing where it does so already.
-
-    The jobs of a parallel sweep know of it from the process that starts them.
-    """
-    Plugins.instance().register(OtherPlaces)
 
 
 def refuse_same_names(folder: Path) -> None:
@@ -75,7 +54,6 @@ def compose(*overrides: str) -> DictConfig:
 
     `run_dir` is `unused` unless it is one of them.
     """
-    look_beside()  # forgotten wherever Hydra's own state has been put back
     with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         return composed(*overrides)
 
@@ -133,5 +111,4 @@ def expand_home(cfg: DictConfig) -> None:
             cfg[key] = str(Path(cfg[key]).expanduser())
 
 
-look_beside()
 register_resolver()

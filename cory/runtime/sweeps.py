@@ -27,7 +27,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from cory.config import ConfigError, cores, parse_config, plug_in_folders, read_sweep, require
+from cory.config import ConfigError, cores, parse_config, read_sweep, require
 from cory.config.names import RUN, Sweep, key_of, merged
 from cory.runs.files import write_whole
 from cory.runs.run_dir import METRICS, OUTPUT, RECORD, runs_below
@@ -66,7 +66,7 @@ def run_sweep(name: str, args: Namespace, task: Callable[[DictConfig], Any]) -> 
     values = {key_of(word): word.partition("=")[2] for word in args.overrides}
     words = [w for w in merged(args.overrides) if w not in hydras and key_of(w) != "only"]
     only = values["only"].split(",") if "only" in values else []
-    folders = [CONF, *plug_in_folders()]
+    folders = [CONF]
     if args.config_dir:
         folders.insert(1, Path(args.config_dir).expanduser().absolute())
         hydras.insert(0, f"hydra.searchpath=[file://{folders[1]}]")

@@ -24,7 +24,6 @@ from transformers import (
 from cory import train
 from cory.config import Config
 from cory.models.engine import start_process_group
-from cory.runtime.hydra_setup import look_beside
 from tests.support.agents import MAFT
 from tests.support.building import asked, small_config
 from tests.support.commands import last_wins
@@ -187,7 +186,6 @@ def command(
                 print(end.code, file=sys.stderr)
         finally:
             Singleton.set_state(state)
-            look_beside()  # a plugin, which is no part of that state
         return (code, *capsys.readouterr())
 
     return call
