@@ -22,7 +22,7 @@ from tokenizers import Regex, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from cory.functional.logprobs import pad_left, pad_right
-from cory.tasks.answers.numbers import final_number
+from cory.tasks.answers import final_number
 from cory.tasks.problems import Problem, draw_distinct, draw_problem
 
 BATCH = 64

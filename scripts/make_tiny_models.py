@@ -30,7 +30,7 @@ from transformers import (
 )
 
 from cory.functional.logprobs import pad_right
-from cory.tasks.data.reviews import package_reviews, package_sentences
+from cory.tasks.imdb import package_reviews, package_sentences
 
 ASSETS = Path(__file__).resolve().parent.parent / "cory" / "assets"
 VOCABULARY = 4096

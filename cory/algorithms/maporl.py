@@ -16,7 +16,7 @@ from cory.models.policy import Actor, Policy, PPOPolicy
 from cory.rewards import Reward, ScoredOnce
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Graded, Plain
-from cory.tasks.judged import judge_rest
+from cory.tasks.answer_kinds import judge_rest
 from cory.trainers.ppo import PPOTrainer, estimator_of
 
 

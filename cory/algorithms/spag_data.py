@@ -15,7 +15,7 @@ from cory.config import OfflineConfig, require
 from cory.episode import TEXT_ONLY, Episode, Metrics, Turn
 from cory.functional.losses import role_weights
 from cory.functional.statistics import mean
-from cory.games.state import GameState
+from cory.games.rules import GameState
 from cory.games.transcript import FinishedGame, read_games
 from cory.models.policy import Policy
 from cory.models.tokenization import Texts

@@ -8,8 +8,7 @@ from typing import Protocol
 
 from cory.config import options
 from cory.config.options import load
-from cory.games.judges import JUDGES
-from cory.games.state import GameResult, GameState
+from cory.games.rules import JUDGES, GameResult, GameState
 
 
 class GameRules(Protocol):

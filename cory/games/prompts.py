@@ -5,7 +5,7 @@ import numpy as np
 from cory.config import require
 from cory.config.task import GameTexts
 from cory.games import GameRules
-from cory.games.state import GameState
+from cory.games.rules import GameState
 
 # probabilities that a varied context has a heading over its rules, or ends without a speaker
 HEADING = 0.2

@@ -12,8 +12,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from cory.config import ConfigError, require
 from cory.games import GameRules, decided_state
-from cory.games.inflection import tokens
-from cory.games.state import TIE, GameResult, GameState, GameUtterance
+from cory.games.rules import TIE, GameResult, GameState, GameUtterance
+from cory.games.words import tokens
 
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]  # as 32 bits hold them
 

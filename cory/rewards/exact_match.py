@@ -5,7 +5,7 @@ from typing import Any
 from cory.config import ExactMatchConfig
 from cory.episode import Episode
 from cory.tasks import Task
-from cory.tasks.judged import judged
+from cory.tasks.answer_kinds import judged
 
 
 class ExactMatch:

@@ -4,7 +4,7 @@ import torch
 
 from cory.config import GameOutcomeConfig
 from cory.games import GameRules
-from cory.games.state import BROKE_RULES, GameResult
+from cory.games.rules import BROKE_RULES, GameResult
 from cory.tasks.game import GameTask
 
 

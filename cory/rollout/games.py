@@ -16,8 +16,8 @@ from cory.endpoint import Endpoint
 from cory.episode import Prompt
 from cory.games import GameRules
 from cory.games.prompts import GamePrompts
+from cory.games.rules import GameState
 from cory.games.scripted import RuleBasedPlayer
-from cory.games.state import GameState
 from cory.games.transcript import FinishedGame
 from cory.models.policy import Actor, Policy
 from cory.rollout.endpoint import REPLIES, EndpointActor, Server

@@ -27,7 +27,7 @@ from cory.config import (
 from cory.config.base import typed
 from cory.models.paths import described_length, resolve
 from cory.runs.run_dir import has_iterations, read_record, require_agents, require_own
-from cory.tasks.data.tables import file_of_split, file_rows, require_columns
+from cory.tasks.tables import file_of_split, file_rows, require_columns
 
 Check = tuple[Any, ...]  # a function that refuses, and its arguments
 ADAPTER = "adapter_config.json"

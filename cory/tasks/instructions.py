@@ -4,9 +4,9 @@ import numpy as np
 
 from cory.config import InstructionsConfig, require
 from cory.seeding import EpochSampler
-from cory.tasks.data.reviews import package_reviews
-from cory.tasks.data.subsets import hash_of
-from cory.tasks.data.tables import rows_of
+from cory.tasks.imdb import package_reviews
+from cory.tasks.subsets import hash_of
+from cory.tasks.tables import rows_of
 
 REVIEWS = "lm"  # part of the movie reviews that replaces instruction data offline
 PROMPT_WORDS = 12  # first words of a review, shown as the instruction

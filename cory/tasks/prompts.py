@@ -14,11 +14,11 @@ from cory.episode import Message, Prompt
 from cory.models.tokenization import Texts
 from cory.seeding import EpochSampler
 from cory.tasks.answer_kinds import answer_kind
-from cory.tasks.answers.words import CHOICES
-from cory.tasks.data.subsets import at_most, hash_of, held_out_part, pick_subset, untested
-from cory.tasks.data.tables import Row, is_blank, require_columns, rows_of, rows_of_split
+from cory.tasks.answers import CHOICES
 from cory.tasks.problems import KINDS, draw_distinct
-from cory.tasks.sandbox.programs import answered_questions
+from cory.tasks.sandbox.process import answered_questions
+from cory.tasks.subsets import at_most, hash_of, held_out_part, pick_subset, untested
+from cory.tasks.tables import Row, is_blank, require_columns, rows_of, rows_of_split
 
 # generated questions do not depend on a run's seed: all runs are trained and tested on the same
 GENERATED_SEEDS = {"train": 20_241_002, "test": 20_241_003}

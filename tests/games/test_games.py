@@ -11,7 +11,7 @@ import pytest
 
 from cory.games import rules_of
 from cory.games.prompts import GamePrompts
-from cory.games.state import GameResult, GameState, GameUtterance
+from cory.games.rules import GameResult, GameState, GameUtterance
 from cory.games.transcript import FinishedGame, read_games
 from cory.games.words import evenly, one_form_each, playable, without_forms_of
 from cory.runs.files import encoded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cory.games import decided_state, rules_of
-from cory.games.state import GameResult, GameState
+from cory.games.rules import GameResult, GameState
 
 # word, what the attacker says, and how it ends: by whole words | as the released code judges
 ATTACKER = [

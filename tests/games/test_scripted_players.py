@@ -9,9 +9,17 @@ import pytest
 
 from cory.config import GameConfig
 from cory.games import GameRules, decided_state, rules_of
-from cory.games.associations import SMOOTHING, Listener, associate, belief
-from cory.games.scripted import Guesser, Hinter, RuleBasedPlayer, Script
-from cory.games.state import GameResult, GameState
+from cory.games.rules import GameResult, GameState
+from cory.games.scripted import (
+    SMOOTHING,
+    Guesser,
+    Hinter,
+    Listener,
+    RuleBasedPlayer,
+    Script,
+    associate,
+    belief,
+)
 from tests.support.game_settings import settings_of
 
 

@@ -12,7 +12,7 @@ import pytest
 from cory.algorithms.spag_data import GameCollector
 from cory.config import Config
 from cory.games import rules_of
-from cory.games.state import BROKE_RULES
+from cory.games.rules import BROKE_RULES
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.games import GameSet
 from cory.runs import signals

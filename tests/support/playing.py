@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cory.config import Config, builder, parse_config
-from cory.games.state import GameResult, GameUtterance
+from cory.games.rules import GameResult, GameUtterance
 from cory.games.transcript import FinishedGame
 from cory.runtime.build import build_parts
 from cory.trainers.offline import OfflineTrainer

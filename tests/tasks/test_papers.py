@@ -183,7 +183,7 @@ def test_all_subjects_come_from_the_hub(monkeypatch: pytest.MonkeyPatch, tokeniz
         asked.append((path, subset, split))
         return Dataset.from_list([{**ROWS["math"][1], "problem": f"{subset} of {split}"}])
 
-    monkeypatch.setattr("cory.tasks.data.tables.hub_table", given)
+    monkeypatch.setattr("cory.tasks.tables.hub_table", given)
     settings = parsed("task=math", "task.pick_train=5", "task.pick_test=4").task
     math = PromptsTask(settings, tokenizer, np.random.default_rng(0))
     hub = "EleutherAI/hendrycks_math"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cory.tasks.answers.numbers import final_number
+from cory.tasks.answers import final_number
 from cory.tasks.problems import KINDS, PARTS, draw_distinct, draw_problem, part_of
 from cory.tasks.prompts import PromptsTask
 from tests.support.composing import parsed

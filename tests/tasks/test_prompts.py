@@ -139,7 +139,7 @@ def test_the_hub(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append((path, subset, split))
         return Dataset.from_list(ROWS[:12] if split == "train" else ROWS[12:])
 
-    monkeypatch.setattr("cory.tasks.data.tables.hub_table", hub_table)
+    monkeypatch.setattr("cory.tasks.tables.hub_table", hub_table)
     task = make(
         *("task.source=hub", "task.path=me/mine", "task.subset=short", "task.test_split=validation")
     )

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from cory.config import ConfigError
-from cory.tasks.data.reviews import Review, clean, package_reviews
-from cory.tasks.imdb import ImdbTask
+from cory.tasks.imdb import ImdbTask, Review, clean, package_reviews
 from tests.support.composing import parsed
 from tests.tasks.rows import write_rows
 

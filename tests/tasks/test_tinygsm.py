@@ -11,9 +11,8 @@ import pytest
 
 from cory import distributed
 from cory.tasks.prompts import PromptsTask
-from cory.tasks.sandbox import programs
-from cory.tasks.sandbox.process import ProgramResult
-from cory.tasks.sandbox.programs import answer_of
+from cory.tasks.sandbox import process
+from cory.tasks.sandbox.process import ProgramResult, answer_of
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
@@ -104,7 +103,7 @@ def test_one_process_runs_the_programs(
     monkeypatch.setattr(  # whether the first process is done, then what it has
         distributed, "from_first", lambda own: True if own is True else (found, None, None)
     )
-    monkeypatch.setattr(programs, "program_results", None)
+    monkeypatch.setattr(process, "program_results", None)
     other = task(folder, tokenizer)
     assert [p.answer for p in other.parts["train"]] == [str(n) for n in range(len(ROWS))]
     assert whole.parts["test"] == other.parts["test"]

@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Lock
 
 from cory import distributed
-from cory.tasks.answers.formulas import calculable, plain_formula
+from cory.tasks.answers import calculable, plain_formula
 
 COMPARER = Path(__file__).with_name("comparer.py")
 MEMORY = 1024  # MiB of address space; the libraries take a fifth of it

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from cory.tasks.answers.numbers import final_number, is_number
+from cory.tasks.answers import final_number, is_number
 
 CASES = [
     # the last number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.tasks.answers.words import final_choice, final_label, final_text
+from cory.tasks.answers import final_choice, final_label, final_text
 
 E, N, C = "entailment", "neutral", "contradiction"
 

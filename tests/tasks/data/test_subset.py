@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cory.episode import Prompt
-from cory.tasks.data.subsets import pick_subset
 from cory.tasks.prompts import PromptsTask
+from cory.tasks.subsets import pick_subset
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows

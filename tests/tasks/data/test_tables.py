@@ -8,7 +8,7 @@ import datasets
 import pytest
 from datasets.exceptions import DatasetGenerationError
 
-from cory.tasks.data.tables import hub_table, rows_of
+from cory.tasks.tables import hub_table, rows_of
 from tests.support.refusals import refusal
 
 

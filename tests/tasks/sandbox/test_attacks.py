@@ -14,8 +14,15 @@ import pytest
 
 from cory.tasks.sandbox import process
 from cory.tasks.sandbox.guard import EMPTIED, NOBODY
-from cory.tasks.sandbox.process import FORGED, LONGEST, Limits, ProgramResult, checked, run_program
-from cory.tasks.sandbox.programs import answer_of
+from cory.tasks.sandbox.process import (
+    FORGED,
+    LONGEST,
+    Limits,
+    ProgramResult,
+    answer_of,
+    checked,
+    run_program,
+)
 
 LIMITS = Limits(seconds=1, memory=128)
 BY_IMPORTLIB = "import sys\nsystem = sys.modules['_frozen_importlib_external']._os\n"

@@ -1,4 +1,0 @@
-"""Reads answers from texts: numbers, formulas, labels, multiple choice, words.
-
-May import: config.
-"""
