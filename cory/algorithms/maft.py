@@ -16,9 +16,9 @@ from cory.algorithms.parts import Parts
 from cory.config import MaftConfig
 from cory.endpoint import Endpoint
 from cory.episode import Context, Metrics, Prompt
+from cory.evaluation.debates import MaftMetrics
 from cory.evaluation.diversity import Diversity
 from cory.evaluation.evaluate import Evaluator, TeamEvaluator
-from cory.evaluation.maft import MaftMetrics
 from cory.evaluation.responses import TEAM, BeforeEach, EvalRequest
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Actor, Policy

@@ -43,7 +43,7 @@ TASKS: Mapping[str, Option] = {
 # builder: (settings, task, device) -> Reward
 REWARDS: Mapping[str, Option] = {
     "python": Option(reward.PythonRewardConfig, "cory.rewards.python_function:PythonReward"),
-    "returned": Option(reward.ReturnedConfig, "cory.rewards.returned:Returned"),
+    "returned": Option(reward.ReturnedConfig, "cory.rewards.exact_match:Returned"),
     "classifier": Option(reward.ClassifierConfig, "cory.rewards.classifier:Classifier"),
     "sentiment": Option(reward.ClassifierConfig, "cory.rewards.classifier:Classifier"),
     "judge": Option(reward.JudgeConfig, "cory.rewards.judge:Judge"),

@@ -1,8 +1,11 @@
-"""Exact match: 1 if the response gives the prompt's answer, else 0 (Ma et al., 4.2)."""
+"""Exact match: 1 if the response gives the prompt's answer, else 0 (Ma et al., 4.2).
+
+And no reward but what a play returns.
+"""
 
 from typing import Any
 
-from cory.config import ExactMatchConfig
+from cory.config import ConfigError, ExactMatchConfig, ReturnedConfig
 from cory.episode import Episode
 from cory.tasks import Task
 from cory.tasks.answer_kinds import judged
@@ -21,3 +24,14 @@ class ExactMatch:
         asked = [(turn.response, str(prompt.answer)) for prompt, turn in rows]
         for (_, turn), right in zip(rows, judged(self.task, asked), strict=True):
             turn.right, turn.score = right, float(right)
+
+
+class Returned:
+    """Stands where `algorithm.play` returns the rewards; refuses to score."""
+
+    def __init__(self, config: ReturnedConfig, task: Any, device: Any) -> None:
+        pass
+
+    def score(self, episodes: list[Episode]) -> None:
+        """ConfigError: nobody has returned any."""
+        raise ConfigError("reward=returned: nothing returns rewards; choose another reward")

@@ -20,9 +20,15 @@ from transformers import (
 from cory import distributed
 from cory.config import Config, DiversityConfig
 from cory.episode import Asked, Context, Prompt, Turn
-from cory.evaluation.diversity import DebateRecord, Diversity, nll_others, token_nll
-from cory.evaluation.maft import MaftMetrics
-from cory.evaluation.scorers import Encoder, Scorer
+from cory.evaluation.debates import MaftMetrics
+from cory.evaluation.diversity import (
+    DebateRecord,
+    Diversity,
+    Encoder,
+    Scorer,
+    nll_others,
+    token_nll,
+)
 from cory.functional.votes import kl_between, kl_diversity
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Policy
