@@ -64,11 +64,12 @@ class Recorder:
         if not self.writes:
             return
         sizes = dict.fromkeys(FILES, 0)
+        print(f"run in {self.run_dir}", flush=True)  # cory/notebook.py reads it
         if state is not None:
             self.began, self.earlier_s, self.last = state["began"], state["wall_s"], state["last"]
             self.clean = self.clean and state["clean"] and state["commit"] == self.commit
             sizes = state["sizes"]
-            print(f"{self.run_dir}: resumed after iteration {done}", flush=True)
+            print(f"resumed after iteration {done}", flush=True)
         kept = {}
         for name, size in sizes.items():
             path = self.run_dir / name

@@ -25,11 +25,11 @@ from cory.algorithms import Algorithm
 from cory.config import Config, ConfigError, builder, parse_config
 from cory.models.engine import start_process_group, stop_process_group
 from cory.rewards import RunReward
-from cory.runs.checkpoint import BestAgents, Checkpoints
+from cory.runs.checkpoint import Checkpoints
 from cory.runs.export import export_agents
 from cory.runs.mirrors import print_hints
 from cory.runs.recorder import Recorder, memory_used
-from cory.runs.run_dir import ITERATIONS, WORKER_LOCK, WORKER_WAIT_S, lock, why_it_cannot_grow
+from cory.runs.run_dir import WORKER_LOCK, WORKER_WAIT_S, lock, why_it_cannot_grow
 from cory.runs.settings import read_settings, settings_digest
 from cory.runs.signals import (
     Stopped,
@@ -90,14 +90,7 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
     record = Recorder(run_dir, config, used_before)
     checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
     export = partial(export_agents, agents, config, record.commit)
-    best = None
-    if config.keep_best is not None and agents:
-        best = BestAgents(run_dir, config.keep_best, config.keep_best_mode, export)
-
-    def export_iteration(done: int) -> None:
-        export(run_dir / ITERATIONS / str(done), done)
-
-    loop = Loop(algorithm, config, record, checkpoints, export_iteration, reward, best)
+    loop = Loop(algorithm, config, record, checkpoints, export, reward)
     try:
         saves_from_here()
         if stopping_anywhere():  # by a signal that came while all was built
@@ -107,8 +100,8 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
         # order a crash would lose all.
         export(run_dir)
         record.finish()
-        if best is not None:
-            best.finish()
+        if config.keep_best is not None and distributed.rank() == 0:
+            print(loop.best_agents())
         put_state_away(config, checkpoints)
     finally:
         record.close()
