@@ -26,8 +26,7 @@ from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.lora import load_adapter
 from cory.runs.files import write_whole
 from cory.runs.recorder import device_name
-from cory.runs.run_dir import RECORD, read_record
-from cory.runs.settings import read_settings
+from cory.runs.run_dir import RECORD, read_record, read_settings
 
 BASE = "base"  # key of the untrained model's scores, beside those of the agents
 IN_RECORD = "benchmarks"  # key of all scores in record.json

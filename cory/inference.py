@@ -45,8 +45,7 @@ from cory.models.precision import set_float32_products, store_as_products
 from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.rollout.team import team_play
 from cory.runs.export import VALUE_HEAD, start_from, with_card
-from cory.runs.run_dir import AGENTS, require_agents
-from cory.runs.settings import read_settings
+from cory.runs.run_dir import AGENTS, read_settings, require_agents
 from cory.seeding import Streams
 from cory.tasks import Form, NoAnswers
 from cory.user_function import load_function

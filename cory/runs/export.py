@@ -22,8 +22,7 @@ from cory.models.paths import resolve
 from cory.models.policy import Policy
 from cory.models.weight_files import load_notes, load_tensors
 from cory.runs.files import WriteError, sync, sync_tree
-from cory.runs.run_dir import AGENTS, require_agents
-from cory.runs.settings import SETTINGS
+from cory.runs.run_dir import AGENTS, SETTINGS, require_agents
 
 VALUE_HEAD = "value_head.safetensors"
 HEAD = f"`{VALUE_HEAD}`: weight (1, H), bias (1,) on the last hidden state.\n\n"

@@ -17,8 +17,7 @@ from typing import Any
 from cory.config import Config, ConfigError
 from cory.episode import Episode, Metrics
 from cory.runs.files import write_whole
-from cory.runs.run_dir import TIME
-from cory.runs.settings import read_settings, resolved
+from cory.runs.run_dir import TIME, read_settings, resolved
 
 LONGEST = 128  # characters of a name or a group that W&B takes
 COLUMNS = ("iteration", "prompt", "role", "agent", "context", "response", "score", "credit")

@@ -19,8 +19,7 @@ from cory.report.numbers import INTERVAL, aligned, interval_text
 from cory.report.runs import AGENT, EVALUATION, LAST, end_values, judged_by, read_metrics, title
 from cory.runs.files import read_lines
 from cory.runs.recorder import TRAINING
-from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record
-from cory.runs.settings import read_settings
+from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record, read_settings
 
 CURVES = "curves.png"
 LEAST_PROMPTS = 20  # of fewer nothing is claimed: their intervals are too narrow too often

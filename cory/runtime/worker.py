@@ -29,8 +29,14 @@ from cory.runs.checkpoint import Checkpoints
 from cory.runs.export import export_agents
 from cory.runs.mirrors import print_hints
 from cory.runs.recorder import Recorder, memory_used
-from cory.runs.run_dir import WORKER_LOCK, WORKER_WAIT_S, lock, why_it_cannot_grow
-from cory.runs.settings import read_settings, settings_digest
+from cory.runs.run_dir import (
+    WORKER_LOCK,
+    WORKER_WAIT_S,
+    lock,
+    read_settings,
+    settings_digest,
+    why_it_cannot_grow,
+)
 from cory.runs.signals import (
     Stopped,
     listen,
