@@ -45,8 +45,8 @@ ONLY_IN = {  # outside library -> the packages that may import it
 }
 ONE_MODULE = {  # outside library -> the one module of its package that may import it
     "deepspeed": "models/engine",
-    "wandb": "runs/mirrors",
-    "trackio": "runs/mirrors",
+    "wandb": "runs/recorder",
+    "trackio": "runs/recorder",
     "peft": "models/lora",
     "bitsandbytes": "models/optimiser",
     "math_verify": "tasks/sandbox/comparer",
@@ -105,8 +105,8 @@ def test_every_library_is_imported_where_it_may_be() -> None:
 @pytest.mark.parametrize(
     ("library", "place"),
     [
-        ("wandb", "runs/mirrors"),
-        ("trackio", "runs/mirrors"),
+        ("wandb", "runs/recorder"),
+        ("trackio", "runs/recorder"),
         ("openai", "endpoint"),
         ("lm_eval", "benchmarks"),
         ("datasets", "tasks/data/tables"),

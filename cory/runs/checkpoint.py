@@ -165,7 +165,7 @@ class Checkpoints:
             part.rename(place)
             sync(self.folder)
             sync(self.folder.parent)
-        except OSError as error:
+        except (OSError, WriteError) as error:
             raise self._unwritten(place, error) from error
         for old in self._places()[self.keep_last :]:
             shutil.rmtree(old, ignore_errors=True)

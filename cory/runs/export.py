@@ -29,7 +29,7 @@ HEAD = f"`{VALUE_HEAD}`: weight (1, H), bias (1,) on the last hidden state.\n\n"
 CARD = """\
 ---
 tags: [cory, reinforcement-learning]
-{base}{library}---
+---
 
 # {agent} of {run}
 
@@ -157,9 +157,6 @@ def model_card(
     if model.base is not None:
         load = f'PeftModel.from_pretrained({_base(own)}, "<this folder>")'
     return CARD.format(
-        # the hub takes no other base than its own
-        base=f"base_model: {own.path}\n" if is_hub_name(own.path) else "",
-        library="" if model.base is None else "library_name: peft\n",
         agent=model.name,
         run=f"{config.experiment}, scale {config.scale}, seed {config.seed}",
         commit=commit or "unknown",
@@ -181,12 +178,6 @@ def _base(own: ModelConfig) -> str:
         load = "cory.models.loading.load_language_model"
         return f'{load}("{own.path}", "base", False, torch.{dtype})'
     return f'AutoModelForCausalLM.from_pretrained("{own.path}", dtype="{dtype}")'
-
-
-def is_hub_name(path: str) -> bool:
-    """Whether a model's path is a name on the hub, which others can load too."""
-    local = path.startswith((".", "/", "~", "package:", "asset:")) or Path(path).exists()
-    return not local and path.count("/") <= 1
 
 
 def start_from(

@@ -17,7 +17,7 @@ from omegaconf.resolvers.oc import env
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config import Config, ConfigError, MaftConfig, flat, nearest, require
-from cory.runs.files import unwritten, write_whole
+from cory.runs.files import write_whole
 
 SETTINGS = "config.yaml"
 ENVIRONMENT = "oc.env"  # OmegaConf's resolver of environment variables
@@ -291,12 +291,9 @@ def has_iterations(record: dict[str, Any] | None, total: int) -> bool:
 
 def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None:
     """Start a run directory with its resolved settings and the typed overrides."""
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        write_whole(run_dir / SETTINGS, OmegaConf.to_yaml(OmegaConf.create(resolved(cfg))))
-        write_whole(run_dir / OVERRIDES, "".join(f"{line}\n" for line in overrides))
-    except OSError as error:
-        raise unwritten(run_dir / SETTINGS, error) from error
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_whole(run_dir / SETTINGS, OmegaConf.to_yaml(OmegaConf.create(resolved(cfg))))
+    write_whole(run_dir / OVERRIDES, "".join(f"{line}\n" for line in overrides))
 
 
 def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:

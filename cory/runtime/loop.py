@@ -33,7 +33,6 @@ SAVE_AFTER_S = 600.0  # an iteration that lasts longer than this is saved at its
 SHOWN = {
     "reward": r"objective/score/.+",
     "kl": r"objective/kl/.+",
-    "combined": r"objective/combined/.+",
     "loss": r"(supervised|offline)/loss/.+|verifier/loss",
     "accuracy": r"verifier/accuracy",
     "accuracy by turn": r"debate/right/turn_\d+",

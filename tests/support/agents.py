@@ -9,7 +9,7 @@ from typing import Any
 from cory.config import Config, builder
 from cory.episode import as_plain
 from cory.models.fingerprint import byte_sum
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from cory.trainers.supervised import CollectedExamples, SupervisedTrainer
 
 Settings = Callable[..., Config]
