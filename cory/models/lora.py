@@ -101,12 +101,6 @@ def load_adapter(lm: PreTrainedModel, folder: Path) -> PeftModel:
     return peft
 
 
-def merged(adapted: PeftModel) -> PreTrainedModel:
-    """The language model with its adapter's products added to the weights of its layers."""
-    lm: PreTrainedModel = adapted.merge_and_unload(safe_merge=True)
-    return lm
-
-
 def _require_plain_lora(folder: Path) -> None:
     """ConfigError for an adapter_config.json of something else than LoRA on plain layers.
 

@@ -115,15 +115,8 @@ def export(
         coef = model.likelihood_coef
         save_file(head, folder / VALUE_HEAD, {LIKELIHOOD_COEF: repr(coef)} if coef else None)
     tokenizer.save_pretrained(folder)
-    with_card(folder, card)
-
-
-def with_card(folder: Path, card: str) -> None:
-    """Write the README.md of a model's folder, and give its weights the same permissions.
-
-    safetensors lets nobody else read what it writes, whatever the umask says.
-    """
     (folder / "README.md").write_text(card, encoding="utf-8")
+    # safetensors lets nobody else read what it writes, whatever the umask says
     mode = (folder / "README.md").stat().st_mode
     for file in folder.glob("*.safetensors"):
         file.chmod(mode)

@@ -6,7 +6,6 @@ DeepSpeed can be started once in a process; and so does each process of a run wi
 
 import logging
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -156,12 +155,12 @@ def exit_code(failures: Mapping[int, Any]) -> int:
     if not refused:
         return STOPPED
     told = {rank: one.error_file_data["message"] for rank, one in refused.items()}
-    silent = [rank for rank, message in told.items() if isinstance(message, str)]  # torch's text
-    if silent:
-        print(f"error: worker {silent[0]} {ending(REFUSED)}", file=sys.stderr)
-    else:
-        first = min(told.values(), key=lambda message: message["extraInfo"]["nanoseconds"])
-        print(first["message"], file=sys.stderr)
+    for rank, message in told.items():
+        if isinstance(message, str):  # torch's own: the worker has said nothing
+            print(f"error: worker {rank} {ending(REFUSED)}", file=sys.stderr)
+            return REFUSED
+    first = min(told.values(), key=lambda message: message["extraInfo"]["nanoseconds"])
+    print(first["message"], file=sys.stderr)
     return REFUSED
 
 
@@ -214,7 +213,7 @@ def ending(code: int) -> str:
 
 def refuse_launchers() -> None:
     """The processes of a run are started here; torchrun around the command starts too many."""
-    if "RANK" in os.environ or any(re.match("--local[-_]rank", word) for word in sys.argv[1:]):
+    if "RANK" in os.environ or any(word.startswith("--local") for word in sys.argv):
         sys.exit(
             "error: cory.train starts its own workers, without torchrun, deepspeed or another "
             "launcher: hardware.processes says how many"

@@ -43,7 +43,6 @@ def test_scripts_start_as_programs(tmp_path: Path) -> None:
         ("benchmark.py --rounds -1", "--rounds must be at least 1, got -1"),
         ("step_documents.py --kinds foo", "invalid choice: 'foo'"),
         ("memory.py nope", "Error parsing override 'nope'"),
-        ("export.py x", "there is no run"),
         ("benchmarks.py x --device foo", "--device=foo: this machine has none"),
         ("benchmarks.py x --tasks piqa --cot", "--cot and --tasks both choose: type one"),
     ],
