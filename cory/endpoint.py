@@ -8,16 +8,15 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from cory import distributed
 from cory.config import ConfigError, EndpointConfig, require
-from cory.runs.files import append_lines, keep_lines, line_of, whole_lines
+from cory.runs.files import append_lines, keep_lines, read_lines, whole_lines
 
 Message = Mapping[str, str]  # role (system, user, assistant) and content
 Name = tuple[str, str]  # of a request: its key, and a digest of its content and settings
@@ -31,7 +30,6 @@ LENGTH_CODES = ("context_length_exceeded", "exceed_context_size_error")
 LENGTH_WORDS = re.compile(
     r"(?i)context (?:length|window|size)|prompt is too long|inputs?`? tokens .* must be <="
 )
-NO_COMPLETION = "the answer is not a chat completion with usage"
 FILTERED = "content_filter"  # finish reason or error code of a reply that the server withholds
 
 
@@ -63,12 +61,16 @@ class Endpoint:
     """
 
     def __init__(self, config: EndpointConfig, cache: Path) -> None:
-        """cache: a .jsonl file of replies; it is made with the first of them."""
-        self.config = config
+        """cache: a .jsonl file of replies, each with its request's name; made with the first."""
+        self.config, self.cache = config, cache
         self.first = distributed.rank() == 0
+        self.replies: dict[Name, Reply] = {}
+        self.lock = threading.Lock()
         if self.first:
             self.client = client_of(config)
-            self.cache = ReplyCache(cache)
+            if cache.exists():
+                keep_lines(cache, whole_lines(cache))  # a kill may have torn the last
+                self.replies = read_replies(cache)
 
     def complete(
         self, asks: Sequence[Ask], before_each: Callable[[int, int], None] | None = None
@@ -83,43 +85,38 @@ class Endpoint:
             the batch, with replies to requests under way still waited for and kept
         """
         names = [self._name(ask) for ask in asks]
-        with self._requests(dict(zip(names, asks, strict=True))) as requests:
-            while left := distributed.from_first(unanswered(requests)):
-                if before_each is not None:
-                    before_each(len(asks) - left, len(asks))
-        return distributed.from_first(
-            [self.cache.replies[name] for name in names] if self.first else []
-        )
-
-    def spent(self) -> tuple[int, int]:
-        """Requests answered and tokens sent and received, over all starts of the run."""
-        replies = list(self.cache.replies.values()) if self.first else []
-        tokens = sum(reply.prompt_tokens + reply.completion_tokens for reply in replies)
-        return distributed.from_first((len(replies), tokens))
-
-    @contextmanager
-    def _requests(self, asks: Mapping[Name, Ask]) -> Iterator[list[Future[None]]]:
-        """Requests without a reply in the cache, sent by threads of the first process."""
-        if not self.first:
-            yield []
-            return
         ended = threading.Event()  # no further request begins
         threads = ThreadPoolExecutor(self.config.parallel)
         try:
-            yield [
+            requests = [
                 threads.submit(self._keep, name, ask, ended)
-                for name, ask in asks.items()
-                if name not in self.cache.replies
+                for name, ask in dict(zip(names, asks, strict=True)).items()
+                if self.first and name not in self.replies
             ]
+            while left := distributed.from_first(unanswered(requests)):
+                if before_each is not None:
+                    before_each(len(asks) - left, len(asks))
         finally:
             ended.set()
             threads.shutdown(cancel_futures=True)
+        return distributed.from_first([self.replies[name] for name in names if self.first])
+
+    def spent(self) -> tuple[int, int]:
+        """Requests answered and tokens sent and received, over all starts of the run."""
+        replies = self.replies.values()
+        tokens = sum(reply.prompt_tokens + reply.completion_tokens for reply in replies)
+        return distributed.from_first((len(replies), tokens))
 
     def _keep(self, name: Name, ask: Ask, ended: threading.Event) -> None:
+        """Ask, and keep the reply; it is on the disk itself when this returns."""
         if ended.is_set():
             return
         try:
-            self.cache.add(name, self._reply(ask))
+            reply, (key, digest) = self._reply(ask), name
+            with self.lock:
+                self.cache.parent.mkdir(parents=True, exist_ok=True)
+                append_lines(self.cache, [{"key": key, "digest": digest, **asdict(reply)}])
+                self.replies[name] = reply
         except BaseException:
             ended.set()  # here, before this thread takes up another request
             raise
@@ -139,28 +136,16 @@ class Endpoint:
                 messages=[dict(message) for message in ask.messages],
                 **{name: value for name, value in settings.items() if value is not None},
             )
+            return reply_in(answer)
         except openai.APIError as error:
             if error.code == FILTERED:  # some servers filter prompts so
                 return Reply("", 0, 0, FILTERED, config.model)
             if ask.shorter and too_long(error):
                 return Reply("", 0, 0, TOO_LONG, config.model)
             raise self._refusal(error) from None
-        except ValueError:  # no JSON
-            raise self._refusal(NO_COMPLETION) from None
-        return self._read(answer)
-
-    def _read(self, answer: Any) -> Reply:
-        """The reply in an answer, which servers do not always give in the client's types."""
-        try:
-            choice, usage = answer.choices[0], answer.usage
-            reason = choice.finish_reason or ""
-            text = "" if reason == FILTERED else choice.message.content or ""
-            # max_tokens may cut a character in half, which cannot be encoded
-            text = text.encode("utf-8", "replace").decode("utf-8")
-            tokens = int(usage.prompt_tokens), int(usage.completion_tokens)
-            return Reply(text, *tokens, str(reason), str(answer.model))
-        except (AttributeError, IndexError, TypeError):
-            raise self._refusal(NO_COMPLETION) from None
+        # no JSON, or not in the client's types
+        except (ValueError, AttributeError, IndexError, TypeError):
+            raise self._refusal("the answer is not a chat completion with usage") from None
 
     def _refusal(self, reason: object) -> ConfigError:
         """One line with address and model, and without the key, which some servers quote."""
@@ -210,7 +195,6 @@ def client_of(config: EndpointConfig) -> Any:
         where = f"{config.key}.key_variable={config.key_variable}"
         key = os.environ.get(config.key_variable, "").strip()
         require(bool(key), f"{where}: this environment variable is not set; it has to hold the key")
-        require(key.isascii() and key.isprintable(), f"{where}: what it holds cannot be a key")
     try:
         import openai  # noqa: PLC0415  as in Endpoint._reply
     except ImportError:
@@ -222,32 +206,23 @@ def client_of(config: EndpointConfig) -> Any:
     )
 
 
-class ReplyCache:
-    """Replies by the names of their requests; each is a line of a .jsonl file."""
+def reply_in(answer: Any) -> Reply:
+    """The reply in a chat completion."""
+    choice, usage = answer.choices[0], answer.usage
+    reason = choice.finish_reason or ""
+    text = "" if reason == FILTERED else choice.message.content or ""
+    # max_tokens may cut a character in half, which cannot be encoded
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    tokens = int(usage.prompt_tokens), int(usage.completion_tokens)
+    return Reply(text, *tokens, str(reason), str(answer.model))
 
-    def __init__(self, path: Path) -> None:
-        """Read the replies of the file, if any; ConfigError for a line that is none."""
-        self.replies: dict[Name, Reply] = {}
-        self.lock = threading.Lock()
-        self.path = path
-        # None once lines can follow: a run that is refused at its start leaves no file
-        self.content: bytes | None = whole_lines(path)
-        for number, row in enumerate(self.content.splitlines(), 1):
-            try:
-                line = line_of(row)
-                name = str(line.pop("key")), str(line.pop("digest"))
-                self.replies[name] = Reply(**line)
-            except (ValueError, TypeError, LookupError):
-                raise ConfigError(
-                    f"{path}: line {number} is not a reply of an endpoint; mend or delete the line"
-                ) from None
 
-    def add(self, name: Name, reply: Reply) -> None:
-        """Keep a reply; it is on the disk itself when this returns."""
-        key, digest = name
-        with self.lock:
-            if self.content is not None:
-                keep_lines(self.path, self.content)
-                self.content = None
-            append_lines(self.path, [{"key": key, "digest": digest, **asdict(reply)}])
-            self.replies[name] = reply
+def read_replies(path: Path) -> dict[Name, Reply]:
+    """The replies of a cache by the names of their requests; ConfigError for a damaged line."""
+    try:
+        lines = read_lines(path)
+        return {(line.pop("key"), line.pop("digest")): Reply(**line) for line in lines}
+    except (ValueError, TypeError, LookupError) as error:
+        raise ConfigError(
+            f"{path} has a line that is not a reply of an endpoint: {error}"
+        ) from None

@@ -1,10 +1,9 @@
-"""Agents of a finished run: they answer any prompt, alone or in their roles, and can be merged.
+"""Agents of a finished run: they answer any prompt, alone or in their roles.
 
 May import: algorithms, evaluation and everything below.
 """
 
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,6 @@ from cory.algorithms.parts import Parts
 from cory.algorithms.team import rules_of, team_actors
 from cory.config import (
     Config,
-    ConfigError,
     CoryConfig,
     MaftConfig,
     ModelConfig,
@@ -38,19 +36,15 @@ from cory.evaluation.responses import MEASURED
 from cory.functional.votes import VoteRule
 from cory.models.actor_critic import set_float32_products, store_as_products
 from cory.models.bundle import ModelBundle
-from cory.models.loading import load_language_model, load_tokenizer, nf4
-from cory.models.lora import DESCRIPTION, load_adapter
+from cory.models.lora import DESCRIPTION
 from cory.models.policy import Actor, Policy
 from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.rollout.team import team_play
-from cory.runs.export import VALUE_HEAD, start_from, with_card
-from cory.runs.run_dir import AGENTS, require_agents
-from cory.runs.settings import read_settings
+from cory.runs.export import start_from
+from cory.runs.run_dir import AGENTS, read_settings, require_agents
 from cory.seeding import Streams
 from cory.tasks import Form, NoAnswers
 from cory.user_function import load_function
-
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True)
@@ -298,38 +292,6 @@ def agent_folders(run_dir: Path, chosen: Sequence[str] | None = None) -> list[Pa
     return [path for name, path in there.items() if chosen is None or name in chosen]
 
 
-def merge(run_dir: Path, agent: Path, out: Path, precision: str | None = None) -> None:
-    """Write an agent's adapter, added to the weights of its base: a plain model of transformers.
-
-    precision: fp32 | bf16 | fp16: of the merged weights; None: as the base had in the run
-    The sums are computed in float32; a base in 4 bits is unpacked to what the adapter was trained
-    on. ConfigError for an agent without an adapter, and where `out` is not free.
-    """
-    config = parse_config(read_settings(run_dir))
-    model = config.models[group_of(config, agent.name)]
-    precision = precision or model.precision
-    require(is_adapter(agent), f"{agent} is a whole model already, which transformers loads")
-    require(not out.exists(), f"{out} exists; delete it")
-    require(precision in DTYPES, f"--precision={precision} must be fp32, bf16 or fp16")
-    adapted = load_adapter(base_in_float32(model), agent)
-    lm: Any = adapted.merge_and_unload(safe_merge=True).to(DTYPES[precision])
-    part = out.with_name(f"{out.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    try:
-        lm.save_pretrained(part)
-        load_tokenizer(model.path, "model.path").save_pretrained(part)
-        if (agent / VALUE_HEAD).exists():
-            shutil.copy(agent / VALUE_HEAD, part / VALUE_HEAD)
-        title = f"# {agent.name} of {config.experiment}, seed {config.seed}, merged"
-        text = f"Trained by cory (`algorithm={config.algorithm.name}`) from {model.name}."
-        with_card(part, f"{title}\n\n{text}\n")
-        part.rename(out)
-    except OSError as error:
-        raise ConfigError(f"{out} cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
 def is_adapter(agent: Path) -> bool:
     """Whether an exported agent is an adapter; else it is a whole model."""
     return (agent / DESCRIPTION).is_file()
@@ -339,14 +301,3 @@ def group_of(config: Config, agent: str) -> str:
     """The group of settings of an agent's model: with a partner, of every second agent its own."""
     number = int(agent.split("_")[1]) if agent.startswith("agent_") else 0
     return "model" if config.partner is None or number % 2 == 0 else "partner"
-
-
-def base_in_float32(model: ModelConfig) -> Any:
-    """The base with the values that its adapters were trained on, as float32 on the CPU."""
-    require(not model.remote_code, "model.remote_code=true: such a base is not merged")
-    dtype = DTYPES[model.precision]
-    packed = model.quantisation == "nf4"
-    quantisation = nf4(model.double_quantisation, torch.float32, dtype) if packed else None
-    cpu = torch.device("cpu")
-    base = load_language_model(model.path, "model.path", True, dtype, quantisation, cpu)
-    return (base.dequantize() if packed else base).float()

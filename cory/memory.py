@@ -5,10 +5,10 @@ code (0.19) has them; activations follow a formula.
 """
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
 import torch
@@ -18,8 +18,6 @@ from transformers.pytorch_utils import Conv1D
 
 from cory.config import (
     Config,
-    DebateConfig,
-    HardwareConfig,
     ModelConfig,
     TeamConfig,
     VerifierRewardConfig,
@@ -42,9 +40,8 @@ LOADING, SAMPLING, SCORING, PASSES, STEP = "loading", "sampling", "scoring", "pa
 ALWAYS = (SAMPLING, SCORING, PASSES, STEP)
 ALL_PASSES = (SAMPLING, SCORING, PASSES)
 
-# Elements of DeepSpeed's buffers: gradients that stage 0 exchanges, that stages 1 to 3 reduce, and
-# weights that stage 3 gathers while it trains
-EXCHANGED, REDUCED, GATHERED = 500_000_000, 50_000_000, 1_100_000_000
+# Elements of DeepSpeed's buffers: gradients that are exchanged, weights that stage 3 gathers
+BUFFER, GATHERED = 500_000_000, 1_100_000_000
 MOMENTS_8BIT = 2 + 2 * 4 / 256  # bytes of a weight: two moments, a scale for 256 elements of each
 NF4_BLOCK, NF4_SCALES = 64, 256  # weights per scale; scales per scale of scales
 UNFUSED = {"gelu_new": 3}  # tensors of the MLP's width that such an activation keeps
@@ -68,11 +65,10 @@ class Shape:
     def __init__(self, lm: PreTrainedModel) -> None:
         config, head = lm.config, lm.get_output_embeddings()
         # weights used twice count once
-        self.tensors: list[int] = [p.numel() for p in lm.parameters()]
-        self.parameters = sum(self.tensors)
+        self.parameters = int(lm.num_parameters())
         # name, width in, width out; without the output head
         self.linear: list[tuple[str, int, int]] = [
-            (name.rpartition(".")[2], *_widths(module))
+            (name.rpartition(".")[2], *module.weight.shape[:: 1 if type(module) is Conv1D else -1])
             for name, module in lm.named_modules()
             if isinstance(module, nn.Linear | Conv1D) and module is not head
         ]
@@ -99,11 +95,6 @@ class Shape:
         return inputs + outputs + self.layers * (2 * self.width + self.unfused)
 
 
-def _widths(module: nn.Module) -> tuple[int, int]:
-    one, two = module.weight.shape  # type: ignore[misc]  # nn.Module knows no weight
-    return (one, two) if isinstance(module, Conv1D) else (two, one)
-
-
 def frozen_bytes(shape: Shape, model: ModelConfig | VerifierRewardConfig) -> int:
     """Bytes of a frozen model: its linear layers in NF4, or as their products need them."""
     each, packed = BYTES[model.precision], sum(shape.products)
@@ -117,26 +108,23 @@ def frozen_bytes(shape: Shape, model: ModelConfig | VerifierRewardConfig) -> int
     return each * (shape.parameters - packed) + packed // 2 + small
 
 
-def engine_parts(config: Config, model: ModelConfig, sizes: list[int], agents: int) -> list[Part]:
+def engine_parts(config: Config, model: ModelConfig, trained: int, agents: int) -> list[Part]:
     """What DeepSpeed and AdamW hold of the weights that train, and what an update needs.
 
     Full copies of MAFT share one engine, and between their turns each has its weights alone.
 
-    sizes: elements of each weight that one agent trains
+    trained: elements that one agent trains
     """
     hardware, stage = config.hardware, config.hardware.zero_stage
-    each, whole = BYTES[model.precision], sum(sizes)
-    share = -(-whole // hardware.world)
-    owned = share if stage else whole  # by this process's AdamW
+    each, share = BYTES[model.precision], -(-trained // hardware.world)
+    owned = share if stage else trained  # by this process's AdamW
     gpu = hardware.device == "cuda"
     away, apart = gpu and hardware.offload_optimizer, gpu and hardware.offload_parameters
     one_engine = config.algorithm.one_engine(model.sharing)
     count = min(1, agents) if one_engine else agents
     moments = MOMENTS_8BIT if config.algorithm.optimizer == "adamw_8bit" else 8
-    gradients = each * (whole if stage < 2 else share)
-    buffer = each * min(REDUCED, whole)
     parts = [
-        Part("weights that train", count * each * (share if stage == 3 else whole), beside=apart),
+        Part("weights that train", count * each * (share if stage == 3 else trained), beside=apart),
         Part("Adam's two moments", int(count * moments * owned), beside=away),
     ]
     if stage > 0 or model.precision != "fp32":
@@ -144,17 +132,12 @@ def engine_parts(config: Config, model: ModelConfig, sizes: list[int], agents: i
         copied = 4 * (count if away else 1) * owned
         parts.append(Part("gradients in float32", copied, ALWAYS if away else (STEP,), away))
     if stage == 3:
-        parts.append(Part("gradients", count * gradients, beside=away))
-        parts.append(Part("buffer of gradients", count * buffer))
+        parts.append(Part("gradients", count * each * share, beside=away))
     else:
-        parts.append(Part("gradients", gradients, (PASSES, STEP)))
-        exchanged = buffer + each * share if stage else each * min(whole, EXCHANGED)
-        parts.append(Part("gradients to exchange", exchanged, (STEP,)))
-    if moments == 8:
-        # on a GPU the square roots of all moments at once; else two tensors at a time, and stages
-        # above 0 make one tensor of all
-        between = 4 * owned if gpu and not away else 8 * (owned if stage else max(sizes))
-        parts.append(Part("AdamW's intermediate results", between, (STEP,), away))
+        parts.append(Part("gradients", each * (trained if stage < 2 else share), (PASSES, STEP)))
+    # gradients to exchange, of some weights at a time; AdamW's square roots of the moments
+    parts.append(Part("buffers of the update", each * min(trained, BUFFER), (STEP,)))
+    parts.append(Part("AdamW's intermediate results", 4 * owned, (STEP,), away))
     if one_engine:
         kept = 4 if config.algorithm.trains_on() else each
         parts.append(Part("weights of all policies", agents * kept * owned, beside=gpu))
@@ -171,13 +154,10 @@ def pass_parts(config: Config, model: ModelConfig, shape: Shape, targets: list[s
         return min(most, -(-turns // hardware.world))
 
     length = min(longest + response, shape.context or longest + response)
-    alone = length if evaluation.team else min(length, config.task.max_prompt_tokens + response)
-    sampled = rows(algorithm.rows_sampled(), hardware.responses_at_once)
     held_out = (evaluation.prompts or SPLIT) * evaluation.samples
-    tested = rows(held_out, hardware.responses_at_once)
-    cached = max(sampled * length, tested * alone)
+    sampled = rows(max(algorithm.rows_sampled(), held_out), hardware.responses_at_once)
     # where rows are dropped, a layer's old keys are held beside the new for a moment
-    cache = cached * (shape.cache + shape.cache // (2 * shape.layers))
+    cache = sampled * length * (shape.cache + shape.cache // (2 * shape.layers))
     scored = rows(algorithm.rows_sampled(), hardware.rollout_batch_size)
     micro, kept = plan_of(config).microbatch, shape.saved(targets)
     dtype, device = DTYPES[model.compute_precision], torch.device(hardware.device)
@@ -187,7 +167,7 @@ def pass_parts(config: Config, model: ModelConfig, shape: Shape, targets: list[s
         kept = shape.layers * shape.width + kept // shape.layers
     layer, vocabulary = 3 * shape.widest + 4 * shape.width, shape.vocabulary
     # a token's: logits and their halves, log-probabilities, probabilities, float64 sums, seen
-    drawn = 23 * max(sampled, tested) * vocabulary
+    drawn = 23 * sampled * vocabulary
     both = min(24 * scored * response * vocabulary, SLAB_BYTES)  # by policy and reference
     # float32: log-probabilities and two gradients of them, and the logits
     learned = 14 * min(micro * response * vocabulary, SLAB_BYTES // 4)
@@ -216,33 +196,31 @@ def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> li
     hardware, algorithm = config.hardware, config.algorithm
     lm = skeleton(model.path, f"{key}.path", model.described, model.remote_code)
     shape, targets, each = Shape(lm), list[str](), BYTES[model.precision]
-    head = [shape.width, 1] if algorithm.has_value_head() else []  # weight and bias
+    head = shape.width + 1 if algorithm.has_value_head() else 0  # weight and bias
     frozen = frozen_bytes(shape, model)
     loaded = frozen if model.quantisation != "none" else each * shape.parameters
     split = hardware.zero_stage == 3
     if model.sharing == "copies":
-        sizes = [*shape.tensors, *head]
+        trained = shape.parameters + head
         parts = [Part("reference", frozen if algorithm.reads_reference() else 0)]
-        if getattr(
-            algorithm, "runs_played_against", None
-        ):  # agents of other runs: each is loaded when it plays
+        if getattr(algorithm, "runs_played_against", None):  # agents of other runs, one at a time
             parts.append(Part("the opponent that plays", frozen, (SAMPLING,)))
     else:
         from cory.models.lora import adapted_layers  # noqa: PLC0415  PEFT takes five seconds
 
         targets = adapted_layers(lm, model.adapter.targets)
-        sides = [side for name, *both in shape.linear if name in targets for side in both]
-        sizes = [*(model.adapter.rank * side for side in sides), *head]
+        sides = sum(wide + out for name, wide, out in shape.linear if name in targets)
+        trained = model.adapter.rank * sides + head
         share = -(-loaded // hardware.world) if split else frozen
         apart = hardware.device == "cuda" and hardware.offload_parameters
         parts = [Part("base, frozen", share, beside=apart)]
         loaded += share if split else 0
     parts.append(Part("the model as it is read", loaded, (LOADING,)))
     if split and hardware.world > 1:
-        gathered = sum(sizes) + (0 if model.sharing == "copies" else shape.parameters)
+        gathered = trained + (0 if model.sharing == "copies" else shape.parameters)
         parts.append(Part("weights put together", each * gathered, (SAMPLING, SCORING)))
         parts.append(Part("weights put together", each * min(gathered, GATHERED), (PASSES,)))
-    parts += engine_parts(config, model, sizes, agents)
+    parts += engine_parts(config, model, trained, agents)
     return parts + pass_parts(config, model, shape, targets)
 
 
@@ -250,14 +228,13 @@ def judge_part(key: str, reward: Any) -> Part:
     """The model of a reward, a verifier or a classifier; of one that is not here nothing counts."""
     if not hasattr(reward, "path"):
         return Part(key, 0)
-    if isinstance(reward, VerifierRewardConfig):
-        lm = local_skeleton(whole_model(reward), f"{key}.path")
-        size = 0 if lm is None else frozen_bytes(Shape(lm), reward)
-    else:
-        lm = local_skeleton(reward.path, f"{key}.path", classifier=True)
-        each = BYTES[getattr(reward, "precision", "fp32")]
-        size = 0 if lm is None else each * int(lm.num_parameters())
-    return Part(f"{key} (not on this machine: not counted)" if lm is None else key, size)
+    verifier = isinstance(reward, VerifierRewardConfig)
+    path = whole_model(reward) if verifier else reward.path
+    lm = local_skeleton(path, f"{key}.path", classifier=not verifier)
+    if lm is None:
+        return Part(f"{key} (not on this machine: not counted)", 0)
+    each = BYTES[getattr(reward, "precision", "fp32")]
+    return Part(key, frozen_bytes(Shape(lm), reward) if verifier else each * lm.num_parameters())
 
 
 def parts_of(config: Config) -> list[Part]:
@@ -297,66 +274,48 @@ def main_memory() -> int:
     return min(limits)
 
 
-def device_memory(hardware: HardwareConfig) -> int | None:
-    """Bytes of the device for one process; None for a GPU that this machine lacks."""
-    if hardware.device == "cpu":
-        return main_memory() // hardware.processes
-    if not torch.cuda.is_available():
-        return None
-    return int(torch.cuda.get_device_properties(0).total_memory)
-
-
 def check(config: Config) -> str:
     """What the run will need, in a line; ConfigError where it plainly cannot fit."""
     hardware, parts = config.hardware, parts_of(config)
-    share, room = main_memory() // hardware.processes, device_memory(hardware)
-    for beside, there in ((False, room), (True, share)):
+    share = main_memory() // hardware.processes
+    room: int | None = share  # of the device; None for a GPU that this machine lacks
+    if hardware.device == "cuda":
+        there = torch.cuda.is_available()
+        room = torch.cuda.get_device_properties(0).total_memory if there else None
+    for beside, most in ((False, room), (True, share)):
         size = held(parts, beside)
         require(
-            there is None or size <= there,
+            most is None or size <= most,
             f"model={config.model.name} with hardware={hardware.name} needs {size / GIB:.2f} GiB "
             f"of {'main ' if beside else ''}memory per process at all times, and there are "
-            f"{(there or 0) / GIB:.2f} GiB; python scripts/memory.py says for what",
+            f"{(most or 0) / GIB:.2f} GiB; python scripts/memory.py says for what",
         )
-    phase, most = peak(parts)
-    line = f"memory: about {most / GIB:.2f} GiB per process at most, in phase: {phase}"
-    if room is None or most <= WARN_ABOVE * room:
+    phase, needed = peak(parts)
+    line = f"memory: about {needed / GIB:.2f} GiB per process at most, in phase: {phase}"
+    if room is None or needed <= WARN_ABOVE * room:
         return line
     there_are = f"there are {room / GIB:.2f} GiB, and the run may end for want of memory"
     return f"warning: {line}; {there_are}"
 
 
 def longest_context(config: Config) -> int:
-    """Tokens of the longest prompt: the last observer's, which quotes all earlier answers."""
+    """Tokens of the longest prompt, about: of the last observer, or of a debater's last round.
+
+    It quotes the question with each earlier answer, and templates add some words.
+    """
     task, algorithm = config.task, config.algorithm
-    query = int(task.max_prompt_tokens)
-    if algorithm.holds_debates:
-        return longest_history(config)
-    earlier = int(algorithm.policy_count()) - 1
+    query, response = int(task.max_prompt_tokens), int(algorithm.sampling.max_response_tokens)
     if isinstance(algorithm, TeamConfig):  # what it shows is the user's; say, all others' answers
-        return query + len(algorithm.agents) * int(algorithm.sampling.max_response_tokens)
+        return query + len(algorithm.agents) * response
+    if algorithm.holds_debates:  # without a chat template only the last round is shown
+        agents = max(int(algorithm.agents), int(algorithm.evaluation_agents))
+        rounds = max(int(algorithm.turns), int(algorithm.evaluation_turns)) - 1
+        shown = rounds if config.model.chat else min(rounds, 1)
+        return query + shown * (agents * response + (query if config.model.chat else 0))
+    earlier = int(algorithm.policy_count()) - 1
     if earlier == 0 or not getattr(algorithm, "knowledge_transfer", True):
         return query
-    quoted = any(field == "query" for _, field, _, _ in Formatter().parse(task.answer_template))
-    answer = int(algorithm.sampling.max_response_tokens) + (query if quoted else 0)
-    words = task.observer_template + earlier * task.answer_template
-    words += (earlier - 1) * task.answer_separator
-    own = "".join(text for text, _, _, _ in Formatter().parse(words))
-    return query + earlier * answer + len(own) // CHARACTERS_PER_TOKEN
-
-
-def longest_history(config: Config) -> int:
-    """Tokens of a debater's last prompt, before it is cut to the model's context."""
-    algorithm = config.algorithm
-    query = int(config.task.max_prompt_tokens)
-    response = int(algorithm.sampling.max_response_tokens)
-    agents = max(int(algorithm.agents), int(algorithm.evaluation_agents))
-    exchanges = max(int(algorithm.turns), int(algorithm.evaluation_turns)) - 1
-    if not config.model.chat:  # the question once, and everybody's latest answer
-        return query + min(exchanges, 1) * agents * response
-    prompts = algorithm.prompts
-    words = prompts.follow_up + agents * (prompts.other + prompts.separator)
-    if isinstance(algorithm, DebateConfig) and algorithm.verifier_feedback:
-        words += prompts.own_feedback + agents * prompts.feedback
-    one = agents * response + query
-    return query + exchanges * (one + len(words) // CHARACTERS_PER_TOKEN)
+    quoted = query if "{query}" in task.answer_template else 0
+    own = task.observer_template + earlier * task.answer_template
+    own = re.sub(r"\{.*?\}", "", own) + (earlier - 1) * task.answer_separator
+    return query + earlier * (response + quoted) + len(own) // CHARACTERS_PER_TOKEN

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from importlib import import_module
 from io import TextIOWrapper
@@ -20,16 +19,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from omegaconf import DictConfig
 
 from cory.config import ConfigError, require
-from cory.config.names import key_of
 from cory.runs.files import read_lines
-from cory.runs.run_dir import METRICS, SAMPLES, TIMES, read_record, unfinished_run
-from cory.runtime.hydra_setup import compose, expand_home, one_line_refusals, refuse_same_names
-from cory.runtime.refusals import parsed
+from cory.runs.run_dir import METRICS, SAMPLES, TIMES, read_record
 
 PLAIN = re.compile(r"[A-Za-z_/][\w./:@+-]*")  # a text that Hydra takes without quotes
+# how the command names the run's directory, once it has begun or where it is finished
+RUN = re.compile(r"run in (.+)|(.+) is complete; delete it to run it again")
 LAST_LINES = 30  # of what a failed run said
 
 
@@ -85,32 +82,22 @@ def run(
     time that the notebook is interrupted) and has saved.
     """
     words = words_of(overrides)
-    cfg = composed(words, config_dir)
-    expand_home(cfg)
-    config = parsed(cfg)
-    require(
-        config.hardware.nodes == 1,
-        "run() trains on this machine: hardware.nodes above 1 is for the command",
-    )
-    run_dir = Path(config.run_dir)
-    before = size(run_dir / METRICS)
-    if "run_dir" not in map(key_of, words):
-        words.append(f"run_dir={written(config.run_dir)}")
     if config_dir is not None:
         words.insert(0, f"--config-dir={Path(config_dir).expanduser().absolute()}")
-    code, stopped, said = run_command(words)
+    code, stopped, lines = run_command(words)
+    said = [match[1] or match[2] for match in map(RUN.fullmatch, lines) if match]
     if code == 0:
-        return FinishedRun(run_dir)
+        return FinishedRun(Path(said[0]))
     if stopped:
-        raise KeyboardInterrupt(f"the run in {run_dir} has saved; the same call goes on with it")
-    raise failure(run_dir, said, begun=size(run_dir / METRICS) != before)
+        raise KeyboardInterrupt(f"{' '.join(said)} has saved; the same call goes on with it")
+    raise failure(lines[-LAST_LINES:], begun=bool(said))
 
 
 def run_command(words: Sequence[str]) -> tuple[int, bool, list[str]]:
     """Run the command with these words, and show what it prints.
 
     returns: its exit code; whether it was asked to stop, by an interrupt of this process, whose
-        second one kills it; the last lines that it printed
+        second one kills it; the lines that it printed
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "cory.train", *words],
@@ -137,24 +124,17 @@ def run_command(words: Sequence[str]) -> tuple[int, bool, list[str]]:
 
 
 def show(printed: Iterable[str], lines: list[str]) -> None:
-    """Print what comes from a process, and keep its last lines."""
+    """Print what comes from a process, and keep its lines."""
     for line in printed:
         print(line, end="", flush=True)
         lines.append(line.rstrip())
-        del lines[:-LAST_LINES]
 
 
-def size(path: Path) -> int:
-    """Bytes of a file; 0 where there is none."""
-    return path.stat().st_size if path.exists() else 0
-
-
-def failure(run_dir: Path, said: Sequence[str], begun: bool) -> Exception:
+def failure(said: Sequence[str], begun: bool) -> Exception:
     """What a run that was not finished is said to have ended with."""
     errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
-    if errors and not begun:
-        return ConfigError("\n".join(errors))
-    return RunFailed("\n".join(errors or [f"{run_dir}:", *said]))
+    kind = RunFailed if begun or not errors else ConfigError
+    return kind("\n".join(errors or said))
 
 
 def words_of(overrides: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[str]:
@@ -169,8 +149,8 @@ def words_of(overrides: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> li
             words += words_of(given)
     for word in words:
         require(
-            "=" in word and not word.startswith("-"),
-            f"run() takes settings as key=value, got '{word}'",
+            "=" in word and not word.startswith(("-", "sweep=")),
+            f"run() makes one run of settings as key=value, got '{word}'",
         )
     return words
 
@@ -192,25 +172,3 @@ def written(value: Any) -> str:
         return text
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
-
-
-def composed(words: list[str], config_dir: str | Path | None) -> DictConfig:
-    """The settings; `run_dir` as the command chooses it unless a word names one."""
-    named = [key_of(word) for word in words]
-    require(
-        "sweep" not in named,
-        "run() makes one run; for a sweep call it in a loop, or use the command",
-    )
-    own = []
-    if config_dir is not None:
-        folder = Path(config_dir).expanduser().resolve()
-        require(folder.is_dir(), f"config_dir={config_dir}: there is no such folder")
-        refuse_same_names(folder)
-        own = [f"hydra.searchpath=[file://{folder}]"]
-    with one_line_refusals(words):
-        cfg = compose(*words, *own)
-    if "run_dir" not in named:
-        now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-        run_dir = Path.cwd() / "outputs" / cfg.experiment / f"{now}_seed{cfg.seed}"
-        cfg.run_dir = str(unfinished_run(run_dir, cfg) or run_dir)
-    return cfg

@@ -46,9 +46,8 @@ def time_cory(overrides: Sequence[str], iterations: int) -> list[float]:
     # not in a process that only takes times together
     from cory.config import builder, parse_config  # noqa: PLC0415
     from cory.models.engine import start_process_group  # noqa: PLC0415
-    from cory.runtime.build import build_parts  # noqa: PLC0415
     from cory.runtime.hydra_setup import compose  # noqa: PLC0415
-    from cory.runtime.worker import keep_freed_memory  # noqa: PLC0415
+    from cory.runtime.worker import build_parts, keep_freed_memory  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
         config = parse_config(compose(*overrides, f"run_dir={folder}/run"))

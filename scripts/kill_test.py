@@ -361,7 +361,6 @@ def alive(pid: int) -> bool:
 def difference(whole: Path, killed: Path) -> str | None:
     """The first file that is not the same, or None."""
     names = ["metrics.jsonl", "samples.jsonl", "prompt_scores.jsonl"]
-    names += ["best/best.json"] if (whole / "best").exists() else []
     for folder in ("agents", "best/agents"):
         files = (path for path in (whole / folder).rglob("*") if path.is_file())
         names += sorted(str(path.relative_to(whole)) for path in files)

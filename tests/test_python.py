@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from cory.config import ConfigError
-from cory.notebook import RunFailed, composed, failure, words_of
+from cory.notebook import RunFailed, failure, words_of
+from cory.runtime.hydra_setup import compose
 from tests.support.commands import ROOT, last_wins
 from tests.support.warm import Fork
 
@@ -72,7 +73,7 @@ def test_values_reach_the_settings_as_they_are(tmp_path: Path) -> None:
         "algorithm.learning_rate": 1e-5,
         "run_dir": tmp_path / "a b",
     }
-    cfg = composed(words_of([given]), None)
+    cfg = compose(*words_of([given]))
     assert list(cfg.evaluation.probes) == given["evaluation.probes"]
     assert cfg.algorithm.learning_rate == 1e-5 and cfg.run_dir == str(tmp_path / "a b")
 
@@ -128,15 +129,15 @@ def test_runs_that_are_refused_interrupted_and_finished(short: list[str], tmp_pa
     assert re.search("^refused: evaluation.probes: the [0-9]+ tokens", began.out, re.MULTILINE)
     assert re.search("^failed: iteration [0-9]: objective/kl/agent_0 is", began.out, re.MULTILINE)
     assert "x is complete" in began.out
-    assert "interrupted: the run in z has saved; the same call goes on" in began.out
+    assert "interrupted: z has saved; the same call goes on" in began.out
     assert not (tmp_path / "z/record.json").exists()
     assert [*(tmp_path / "z/checkpoints").glob("*/manifest.json")]
 
 
-def test_what_a_failed_run_raises(tmp_path: Path) -> None:
+def test_what_a_failed_run_raises() -> None:
     said = ["note: here", "error: key=1: a rule", "error: another"]
-    refused = failure(tmp_path, said, begun=False)
+    refused = failure(said, begun=False)
     assert isinstance(refused, ConfigError) and str(refused) == "key=1: a rule\nanother"
-    assert isinstance(failure(tmp_path, said, begun=True), RunFailed)
-    crashed = failure(tmp_path, ["Traceback ...", "KeyError: 3"], begun=False)
+    assert isinstance(failure(said, begun=True), RunFailed)
+    crashed = failure(["Traceback ...", "KeyError: 3"], begun=False)
     assert isinstance(crashed, RunFailed) and "KeyError: 3" in str(crashed)

@@ -9,7 +9,7 @@ import pytest
 
 from cory import train
 from cory.config.rules import OWN_EXPERIMENT
-from cory.runs.settings import SETTINGS
+from cory.runs.run_dir import SETTINGS
 
 Typed = Callable[..., tuple[int, str, str]]
 MISSPELT = "algorithm.clip_rang is not a setting; did you mean algorithm.clip_range?\n"

@@ -15,8 +15,16 @@ from omegaconf import OmegaConf
 
 from cory.config.names import key_of, run_names, run_words
 from cory.runs.files import read_lines
-from cory.runs.run_dir import METRICS, OVERRIDES, RECORD, SAMPLES, read_record
-from cory.runs.settings import FREE, SETTINGS, read_settings
+from cory.runs.run_dir import (
+    FREE,
+    METRICS,
+    OVERRIDES,
+    RECORD,
+    SAMPLES,
+    SETTINGS,
+    read_record,
+    read_settings,
+)
 
 RUN = ["scale", "experiment", "seed"]
 ORDER = [*RUN, "metric", "iteration"]

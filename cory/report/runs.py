@@ -10,8 +10,14 @@ from typing import Any
 import pandas as pd
 
 from cory.runs.files import read_lines
-from cory.runs.run_dir import METRICS, RECORD, runs_below
-from cory.runs.settings import SETTINGS, comparable_settings, read_settings
+from cory.runs.run_dir import (
+    METRICS,
+    RECORD,
+    SETTINGS,
+    comparable_settings,
+    read_settings,
+    runs_below,
+)
 
 LAST = 10  # values that the end of a metric of the training is averaged over
 BEFORE, EVALUATION = "before/", "eval/"

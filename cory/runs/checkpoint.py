@@ -3,14 +3,11 @@
 `checkpoints/000010/` is the state after ten iterations, `000010-001/` one saved later, within the
 next iteration. A checkpoint is written under another name and then renamed, so it is there whole or
 not at all; a manifest of hashes reveals damage.
-
-`best/` has the agents of the iteration with the best value of a metric (`BestAgents`).
 """
 
 import json
-import math
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,14 +16,12 @@ import torch
 
 from cory import distributed
 from cory.config import ConfigError, HardwareConfig, require
-from cory.episode import Metrics
 from cory.models.loading import load_plain
 from cory.models.policy import Policy
-from cory.runs.files import WriteError, sha256_of, sync, sync_tree, unwritten, write_whole
-from cory.runs.run_dir import BEST, CHECKPOINTS, MANIFEST, PART
+from cory.runs.files import WriteError, sha256_of, sync, sync_tree, write_whole
+from cory.runs.run_dir import CHECKPOINTS, MANIFEST, PART
 
-FORMAT = 3  # of a checkpoint's files and states; one of another format is refused
-BEST_FILE = "best.json"  # in best/: metric, mode, value and iteration
+FORMAT = 4  # of a checkpoint's files and states; one of another format is refused
 
 
 class Checkpoints:
@@ -170,7 +165,7 @@ class Checkpoints:
             part.rename(place)
             sync(self.folder)
             sync(self.folder.parent)
-        except OSError as error:
+        except (OSError, WriteError) as error:
             raise self._unwritten(place, error) from error
         for old in self._places()[self.keep_last :]:
             shutil.rmtree(old, ignore_errors=True)
@@ -178,72 +173,3 @@ class Checkpoints:
 
 def state_file() -> str:
     return f"state_{distributed.rank()}.pt"
-
-
-class BestAgents:
-    """Keeps the agents of the iteration with the best value of a metric. Every process calls it.
-
-    `best/` has what `iterations/<n>` has, so that `init_from` takes it. A run that goes on from its
-    newest checkpoint repeats the iterations after it, to the same values; the agents that are in
-    `best/` by then stay.
-    """
-
-    def __init__(
-        self, run_dir: Path, metric: str, mode: str, export: Callable[[Path, int], None]
-    ) -> None:
-        """export(folder, done): writes the agents as they are, after `done` iterations."""
-        self.metric, self.mode = metric, mode
-        self.export = export
-        self.place = run_dir / BEST
-        self.file = self.place / BEST_FILE
-        self.best: dict[str, Any] = {}  # what BEST_FILE says
-
-    def start(self, done: int) -> None:
-        """Go on after `done` iterations; 0: whatever an earlier start has left is removed."""
-        if distributed.rank() == 0:
-            if done == 0:
-                shutil.rmtree(self.place, ignore_errors=True)
-            if self.file.exists():
-                best = json.loads(self.file.read_text(encoding="utf-8"))
-                if (best["metric"], best["mode"]) == (self.metric, self.mode):
-                    self.best = best
-        self.best = distributed.from_first(self.best)
-
-    def offer(self, iteration: int, metrics: Metrics) -> None:
-        """Export the agents if this iteration's value is better than all before it.
-
-        A kill within it leaves agents without BEST_FILE; as the iteration is logged only after it,
-        the run then goes on before it, and offers the same again.
-        """
-        value = distributed.from_first(float(metrics.get(self.metric, math.nan)))
-        sign = 1 if self.mode == "max" else -1
-        best = sign * float(self.best["value"]) if self.best else -math.inf
-        if not math.isfinite(value) or sign * value <= best:
-            return
-        self.best = {
-            "metric": self.metric,
-            "mode": self.mode,
-            "value": value,
-            "iteration": iteration,  # from 0, as in metrics.jsonl; the agents are as after it
-        }
-        if distributed.rank() == 0:
-            self.file.unlink(missing_ok=True)
-        self.export(self.place, iteration + 1)
-        if distributed.rank() == 0:
-            try:
-                write_whole(self.file, json.dumps(self.best, indent=1) + "\n")
-            except OSError as error:
-                raise unwritten(self.file, error) from error
-        distributed.wait_for_all()
-
-    def finish(self) -> None:
-        """Say which agents were the best."""
-        if distributed.rank() != 0:
-            return
-        if not self.best:
-            print(f"note: no iteration had a finite keep_best={self.metric}: no {self.place}")
-        else:
-            print(
-                f"best of {self.metric}: {self.best['value']:.4g} after iteration "
-                f"{self.best['iteration'] + 1}; these agents are in {self.place}"
-            )

@@ -21,15 +21,14 @@ from cory.models.loading import load_language_model, load_notes, load_tensors
 from cory.models.paths import resolve
 from cory.models.policy import Policy
 from cory.runs.files import WriteError, sync, sync_tree
-from cory.runs.run_dir import AGENTS, require_agents
-from cory.runs.settings import SETTINGS
+from cory.runs.run_dir import AGENTS, SETTINGS, require_agents
 
 VALUE_HEAD = "value_head.safetensors"
 HEAD = f"`{VALUE_HEAD}`: weight (1, H), bias (1,) on the last hidden state.\n\n"
 CARD = """\
 ---
 tags: [cory, reinforcement-learning]
-{base}{library}---
+---
 
 # {agent} of {run}
 
@@ -115,15 +114,8 @@ def export(
         coef = model.likelihood_coef
         save_file(head, folder / VALUE_HEAD, {LIKELIHOOD_COEF: repr(coef)} if coef else None)
     tokenizer.save_pretrained(folder)
-    with_card(folder, card)
-
-
-def with_card(folder: Path, card: str) -> None:
-    """Write the README.md of a model's folder, and give its weights the same permissions.
-
-    safetensors lets nobody else read what it writes, whatever the umask says.
-    """
     (folder / "README.md").write_text(card, encoding="utf-8")
+    # safetensors lets nobody else read what it writes, whatever the umask says
     mode = (folder / "README.md").stat().st_mode
     for file in folder.glob("*.safetensors"):
         file.chmod(mode)
@@ -157,9 +149,6 @@ def model_card(
     if model.base is not None:
         load = f'PeftModel.from_pretrained({_base(own)}, "<this folder>")'
     return CARD.format(
-        # the hub takes no other base than its own
-        base=f"base_model: {own.path}\n" if is_hub_name(own.path) else "",
-        library="" if model.base is None else "library_name: peft\n",
         agent=model.name,
         run=f"{config.experiment}, scale {config.scale}, seed {config.seed}",
         commit=commit or "unknown",
@@ -181,12 +170,6 @@ def _base(own: ModelConfig) -> str:
         load = "cory.models.loading.load_language_model"
         return f'{load}("{own.path}", "base", False, torch.{dtype})'
     return f'AutoModelForCausalLM.from_pretrained("{own.path}", dtype="{dtype}")'
-
-
-def is_hub_name(path: str) -> bool:
-    """Whether a model's path is a name on the hub, which others can load too."""
-    local = path.startswith((".", "/", "~", "package:", "asset:")) or Path(path).exists()
-    return not local and path.count("/") <= 1
 
 
 def start_from(

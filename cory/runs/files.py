@@ -54,10 +54,13 @@ def write_whole(path: Path, content: str | bytes) -> None:
     data = content.encode() if isinstance(content, str) else content
     # several nodes may write the same file at once
     part = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
-    part.write_bytes(data)
-    sync(part)
-    part.replace(path)
-    sync(path.parent)
+    try:
+        part.write_bytes(data)
+        sync(part)
+        part.replace(path)
+        sync(path.parent)
+    except OSError as error:
+        raise unwritten(path, error) from error
 
 
 def whole_lines(path: Path) -> bytes:

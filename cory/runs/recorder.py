@@ -1,29 +1,35 @@
 """The records of a run: metrics, times, samples, prompt_scores (.jsonl), record.json.
 
-`mirrors` sends them to W&B, TensorBoard and trackio, too.
+W&B, TensorBoard and trackio get copies, from which nothing is ever read back. Each of the three
+libraries is imported only by the runs that use it.
 """
 
+import io
 import json
+import math
 import os
 import platform
+import re
 import resource
+import secrets
+import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from cory import distributed
-from cory.config import Config, require
+from cory.config import Config, ConfigError, require
 from cory.episode import Episode, Metrics, reward_columns
-from cory.runs.files import Line, append_lines, keep_lines, unwritten, whole_lines, write_whole
-from cory.runs.mirrors import Mirror, mirrors_of
-from cory.runs.run_dir import METRICS, RECORD, SAMPLES, SCORES, TIMES
+from cory.runs.files import Line, append_lines, keep_lines, whole_lines, write_whole
+from cory.runs.run_dir import METRICS, RECORD, SAMPLES, SCORES, TIME, TIMES, read_settings, resolved
 
 TRAINING = "training"  # kind of line in samples.jsonl; evaluation/ and the loop write the others
 PACKAGES = (  # that results depend on
@@ -33,6 +39,187 @@ PACKAGES = (  # that results depend on
 TURN = ("agent", "role", "round", "context", "response", "score", "credit")  # in samples.jsonl
 FILES = (METRICS, TIMES, SAMPLES, SCORES)
 WHAT_RUNS = (":/cory", ":/conf", ":/pyproject.toml")  # docs and results do not count
+LONGEST = 128  # characters of a name or a group that W&B takes
+COLUMNS = ("iteration", "prompt", "role", "agent", "context", "response", "score", "credit")
+TABLE = "samples"  # name of the table of training episodes
+WANDB, WANDB_ID = "wandb", "wandb_id"  # folder and file of the run directory
+TENSORBOARD = "tensorboard"  # folder of the run directory
+TRACKIO_NAME = "trackio_name"  # file of the run directory
+FLUSH_S = 1  # W&B's default, 15 s, would lose that much of a killed run
+
+
+class WandbMirror:
+    """A W&B run, offline where the server cannot be used."""
+
+    def __init__(self, config: Config, run_dir: Path, commit: str | None) -> None:
+        import wandb  # noqa: PLC0415  half a second, and most runs do without
+
+        settings, self.teardown = config.wandb, wandb.teardown
+        begin = dict(
+            project=settings.project,
+            dir=run_dir,
+            id=drawn_once(run_dir / WANDB_ID, ""),
+            resume="allow",
+            entity=settings.entity,
+            group=settings.group or group_of(config, run_dir),
+            name=settings.name or name_of(config, run_dir),
+            notes=settings.notes,
+            tags=[*settings.tags, config.scale, *([commit[:7]] if commit else [])],
+            config=resolved(read_settings(run_dir)),
+            settings=wandb.Settings(
+                init_timeout=settings.init_timeout,
+                finish_timeout=settings.finish_timeout,
+                x_transaction_log_flush_interval=FLUSH_S,
+                silent=True,
+                disable_git=True,  # it would record the repository around run_dir, not this one
+            ),
+        )
+        self.run: Any = None
+        if settings.mode == "online":
+            wandb.setup(settings=wandb.Settings(silent=True))
+            try:
+                # on a terminal, init would ask for the key
+                if not wandb.login(prompt=False, verify=False):
+                    raise wandb.errors.Error("there is no API key; `wandb login` stores one")
+                self.run = wandb.init(mode="online", **begin)
+            except wandb.errors.Error as error:
+                why = str(error).splitlines()[0]
+                said = f"W&B records offline, to be uploaded with `wandb sync`, because {why}"
+                print(f"note: {said}", file=sys.stderr)
+                wandb.teardown()  # a start that failed half-way keeps the id in use
+        if self.run is None:
+            self.run = wandb.init(mode="offline", **begin)
+        # one table that grows, of which only the new rows are sent
+        self.table = wandb.Table(columns=list(COLUMNS), log_mode="INCREMENTAL")
+        self.run.define_metric("iteration")
+        # W&B's own step counts calls, and goes on counting when a run is resumed
+        self.run.define_metric("*", step_metric="iteration")
+
+    def log(self, iteration: int, metrics: Metrics) -> None:
+        self.run.log({"iteration": iteration, **metrics})
+
+    def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
+        for row in sample_rows(iteration, episodes):
+            self.table.add_data(*row)
+        self.run.log({"iteration": iteration, TABLE: self.table})
+
+    def close(self) -> None:
+        """Upload the rest, for no longer than `wandb.finish_timeout`."""
+        self.run.finish()
+        self.teardown()  # its process may still be writing the last lines
+
+
+class TensorBoardMirror:
+    """Event files in the folder tensorboard/ of the run directory."""
+
+    def __init__(self, run_dir: Path, logged: int) -> None:
+        """logged: iterations that are kept; TensorBoard forgets later ones of an earlier start."""
+        # two seconds, and most runs do without
+        from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
+
+        # a new file for each start; `purge_step` in it makes readers drop what is logged again
+        self.writer = SummaryWriter(str(run_dir / TENSORBOARD), purge_step=logged)
+
+    def log(self, iteration: int, metrics: Metrics) -> None:
+        """One scalar for each metric; those that are no finite number have no point."""
+        for name, value in metrics.items():
+            if math.isfinite(value):
+                self.writer.add_scalar(name, value, iteration)
+        self.writer.flush()  # a killed run keeps what it has logged
+
+    def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
+        """None: TensorBoard has no tables; samples.jsonl has them."""
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class TrackioMirror:
+    """A run of trackio, whose dashboard runs on this machine; what trackio prints is left out."""
+
+    def __init__(self, config: Config, run_dir: Path) -> None:
+        import trackio  # noqa: PLC0415  a second, and most runs do without
+
+        self.table = trackio.Table
+        try:
+            with redirect_stdout(io.StringIO()):
+                self.run: Any = trackio.init(
+                    project=config.trackio,
+                    # trackio resumes a run by its name: equal runs in two folders need two
+                    name=drawn_once(run_dir / TRACKIO_NAME, f"{name_of(config, run_dir)}/"),
+                    group=group_of(config, run_dir),
+                    config=resolved(read_settings(run_dir)),
+                    resume="allow",
+                    embed=False,  # a notebook would get a dashboard
+                )
+        except ValueError as error:  # a project's name that it keeps for itself
+            raise ConfigError(f"trackio={config.trackio}: {error}") from error
+
+    def log(self, iteration: int, metrics: Metrics) -> None:
+        self.run.log(dict(metrics), step=iteration)
+
+    def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
+        rows = [list(row) for row in sample_rows(iteration, episodes)]
+        self.run.log({TABLE: self.table(columns=list(COLUMNS), data=rows)}, step=iteration)
+
+    def close(self) -> None:
+        with redirect_stdout(io.StringIO()):
+            self.run.finish()
+
+
+Mirror = WandbMirror | TensorBoardMirror | TrackioMirror
+
+
+def mirrors_of(config: Config, run_dir: Path, commit: str | None, logged: int) -> list[Mirror]:
+    """The mirrors that the settings ask for, begun; logged: iterations that the records have."""
+    mirrors: list[Mirror] = []
+    if config.wandb.mode != "disabled":
+        mirrors.append(WandbMirror(config, run_dir, commit))
+    if config.tensorboard:
+        mirrors.append(TensorBoardMirror(run_dir, logged))
+    if config.trackio is not None:
+        mirrors.append(TrackioMirror(config, run_dir))
+    return mirrors
+
+
+def name_of(config: Config, run_dir: Path) -> str:
+    """Experiment and folder: `quickstart/algorithm.kl_coef-0.3_seed-0`."""
+    return f"{config.experiment}/{run_dir.name}"[:LONGEST]
+
+
+def group_of(config: Config, run_dir: Path) -> str:
+    """Runs that differ in their seed alone: sweep, experiment, and the folder without its seed."""
+    sweep = "" if config.sweep == "adhoc" else config.sweep
+    own = "" if TIME.match(run_dir.name) else run_dir.name
+    own = re.sub(rf"(_|^)seed-?{config.seed}(?!\d)", "", own).strip("_")
+    return ", ".join(filter(None, [sweep, config.experiment, own]))[:LONGEST]
+
+
+def drawn_once(file: Path, head: str) -> str:
+    """A name with a random end, kept in a file, so that a resumed run continues under it."""
+    if not file.exists():
+        write_whole(file, f"{head}{secrets.token_hex(4)}")
+    return file.read_text(encoding="utf-8")
+
+
+def sample_rows(iteration: int, episodes: list[Episode]) -> list[tuple[Any, ...]]:
+    """A row of `COLUMNS` for each turn."""
+    return [
+        (iteration, one.prompt.id, t.role, t.agent, t.context, t.response, t.score, t.credit)
+        for one in episodes
+        for t in one.turns
+    ]
+
+
+def print_hints(run_dir: Path) -> None:
+    """The last lines of a run that W&B has offline, or trackio has: where to look at it."""
+    parts = sorted(map(str, (run_dir / WANDB).glob("offline-run-*")))
+    if parts:
+        print(f"W&B: recorded offline; to upload: {shlex.join(['wandb', 'sync', *parts])}")
+    project = read_settings(run_dir).trackio
+    if project is not None:
+        show = shlex.join(["trackio", "show", "--project", project])
+        print(f"trackio: to look at the run: {show}")
 
 
 class Recorder:
@@ -64,11 +251,12 @@ class Recorder:
         if not self.writes:
             return
         sizes = dict.fromkeys(FILES, 0)
+        print(f"run in {self.run_dir}", flush=True)  # cory/notebook.py reads it
         if state is not None:
             self.began, self.earlier_s, self.last = state["began"], state["wall_s"], state["last"]
             self.clean = self.clean and state["clean"] and state["commit"] == self.commit
             sizes = state["sizes"]
-            print(f"{self.run_dir}: resumed after iteration {done}", flush=True)
+            print(f"resumed after iteration {done}", flush=True)
         kept = {}
         for name, size in sizes.items():
             path = self.run_dir / name
@@ -86,10 +274,7 @@ class Recorder:
         self.mirrors = mirrors_of(self.config, self.run_dir, self.commit, logged)
 
     def log(self, iteration: int, metrics: Metrics) -> None:
-        """A line of metrics.jsonl and one of times.jsonl, and both to the mirrors.
-
-        Times are apart so that metrics.jsonl is the same, byte for byte, when a run is repeated.
-        """
+        """A line of metrics.jsonl, and of times.jsonl, which no repeated run has again."""
         times = {key: value for key, value in metrics.items() if key.startswith("time/")}
         numbers = {key: value for key, value in metrics.items() if key not in times}
         self.last |= numbers
@@ -150,7 +335,7 @@ class Recorder:
             "final": self.last,
             "commit": self.commit,
             "clean": self.clean,
-            "packages": {package: installed_version(package) for package in PACKAGES},
+            "packages": {one.name: one.version for one in distributions() if one.name in PACKAGES},
             "python": platform.python_version(),
             "device": device_name(config.hardware.device),
             "threads": torch.get_num_threads(),
@@ -161,10 +346,7 @@ class Recorder:
                 "peak_gib": round(memory_used(config.hardware.device) / 2**30, 3),
             },
         }
-        try:
-            write_whole(self.run_dir / RECORD, json.dumps(record, indent=1) + "\n")
-        except OSError as error:
-            raise unwritten(self.run_dir / RECORD, error) from error
+        write_whole(self.run_dir / RECORD, json.dumps(record, indent=1) + "\n")
 
     def close(self) -> None:
         """Close the mirrors, whether or not the run finished."""
@@ -194,24 +376,13 @@ def sample_line(iteration: int, episode: Episode) -> Line:
 
 def git(*words: str) -> str | None:
     """Output of a git command in the checkout that this package runs from; None outside one."""
-    here = Path(__file__).resolve()
-    git = ("git", "-C", str(here.parent))
-    # an installed copy may lie inside a checkout of something else
-    ours = ("ls-files", "--error-unmatch", here.name)
+    here = Path(__file__).resolve().parent
+    command = ["git", "-C", str(here), *words]
     try:
-        for command in (ours, words):
-            answer = subprocess.run([*git, *command], capture_output=True, text=True, check=True)
+        answer = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     return answer.stdout.strip()
-
-
-def installed_version(package: str) -> str | None:
-    """The version of a package; None where it is not installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def device_name(device: str) -> str:

@@ -1,27 +1,45 @@
-"""A run directory on disk: whose run it holds, how far that is, its lock, its settings."""
+"""A run directory on disk: its settings, whose run it holds, how far that is, its lock."""
 
+import hashlib
 import json
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import Container, DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from omegaconf.resolvers.oc import env
+from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import Config, ConfigError, MaftConfig, nearest, require
-from cory.runs.files import unwritten, write_whole
-from cory.runs.settings import (
-    ITERATIONS_KEY,
-    SETTINGS,
-    comparable_settings,
-    read_settings,
-    resolved,
+from cory.config import Config, ConfigError, MaftConfig, flat, nearest, require
+from cory.runs.files import write_whole
+
+SETTINGS = "config.yaml"
+ENVIRONMENT = "oc.env"  # OmegaConf's resolver of environment variables
+HIDDEN = "cory-hides-the-environment"  # stands for what it gives; one word, for `oc.decode`
+ITERATIONS_KEY = "algorithm.iterations"  # the setting that may grow
+# settings that may differ between two starts of the same run
+FREE = (
+    "objective",
+    "hardware",
+    "wandb",
+    "tensorboard",
+    "trackio",
+    "run_dir",
+    "sweep",
+    "checkpoint_every",
+    "export_every",
+    "keep_last",
+    "keep_state",
+    "keep_best",
+    "keep_best_mode",
+    "parallel_runs",
 )
-
 OVERRIDES = "overrides.txt"
 METRICS = "metrics.jsonl"
 TIMES = "times.jsonl"
@@ -41,6 +59,62 @@ TIME = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")  # as in conf/train.yaml
 # where a command is killed, its workers live on for a moment, and those of the next one wait.
 LOCK, WORKER_LOCK = "lock", "worker.lock"
 WORKER_WAIT_S = 30.0  # workers look twice a second whether their command is there
+
+
+def read_settings(run_dir: Path, said: str | None = None) -> DictConfig:
+    """The settings in a run's directory; ConfigError, in one line, where that is impossible.
+
+    said: how the refusal names the directory, such as `run_dir=<run_dir>`; None: by its path
+    """
+    said = said or str(run_dir)
+    path = run_dir / SETTINGS
+    require(path.is_file(), f"{said}: there is no run")
+    try:
+        stored = OmegaConf.load(path)
+        resolved(stored)  # before anybody relies on a value: it may refer to nothing
+    except (OSError, ValueError, YAMLError, OmegaConfBaseException, RecursionError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ConfigError(f"{said} holds a {SETTINGS} that cannot be read ({reason})") from error
+    if not isinstance(stored, DictConfig):
+        raise ConfigError(f"{said} holds a {SETTINGS} that cannot be read: it is no mapping")
+    return stored
+
+
+def resolved(cfg: Container) -> Any:
+    """The settings as plain values, but for what depends on `${oc.env:NAME}`, which may be secret.
+
+    There the text stays, and every process looks the variable up again; it need not exist here.
+    """
+    OmegaConf.register_new_resolver(ENVIRONMENT, lambda *_: HIDDEN, replace=True)
+    try:
+        hidden = OmegaConf.to_container(cfg, resolve=True)
+    finally:
+        OmegaConf.register_new_resolver(ENVIRONMENT, env, replace=True)
+    return _with_texts(hidden, OmegaConf.to_container(cfg, resolve=False))
+
+
+def _with_texts(value: Any, raw: Any) -> Any:
+    if isinstance(raw, str):
+        return raw if HIDDEN in str(value) else value
+    if isinstance(raw, dict):
+        return {key: _with_texts(value[key], one) for key, one in raw.items()}
+    if isinstance(raw, list):
+        return [_with_texts(*pair) for pair in zip(value, raw, strict=True)]
+    return value
+
+
+def comparable_settings(cfg: Container) -> dict[str, Any]:
+    """Settings by dotted keys, without those in FREE."""
+    values = {key: value for key, value in resolved(cfg).items() if key not in FREE}
+    return {key: value for key, value in flat(values).items() if not isinstance(value, Mapping)}
+
+
+def settings_digest(cfg: DictConfig) -> str:
+    """A hash of the settings that must be the same when a run goes on; its length may grow."""
+    settings = comparable_settings(cfg)
+    settings.pop(ITERATIONS_KEY, None)
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @contextmanager
@@ -88,16 +162,14 @@ def require_own(run_dir: Path) -> None:
     except OSError as error:
         raise ConfigError(f"{said} cannot be written: {error.strerror}") from error
     if SETTINGS in names:
-        missing = {"model", "task", "algorithm", "reward", "seed"} - {*read_settings(run_dir, said)}
-        require(not missing, f"{said} holds a {SETTINGS} that is not of a run; name a new folder")
+        of_run = "algorithm" in read_settings(run_dir, said)
+        require(of_run, f"{said} holds a {SETTINGS} that is not of a run; name a new folder")
         return
     # a command that was refused or killed before it wrote settings may have left the others
-    left = (LOCK, WORKER_LOCK)
-    foreign = [n for n in names if n not in left and not n.startswith(f".{SETTINGS}.")]
+    foreign = [n for n in names if n not in (LOCK, WORKER_LOCK) and not n.startswith(".")]
     require(
         not foreign,
-        f"{said} holds {', '.join(foreign[:3])} but no {SETTINGS}: it is no run; name a new or an "
-        f"empty folder",
+        f"{said} holds {', '.join(foreign[:3])} but no {SETTINGS}: it is no run; name a new folder",
     )
 
 
@@ -137,13 +209,12 @@ def same_run(run_dir: Path, cfg: DictConfig) -> int:
     iterations = theirs.pop(ITERATIONS_KEY, 0)
     ours.pop(ITERATIONS_KEY)
     other = [key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key)]
-    if other:
-        key = min(other, key=lambda key: (not key.endswith(".name"), key))
-        require(
-            False,
-            f"run_dir={run_dir} holds a run with {key}={theirs.get(key)}, not {ours.get(key)}; "
-            f"repeat what it was begun with ({OVERRIDES} lists it), or choose another run_dir",
-        )
+    key = min(other, key=lambda key: (not key.endswith(".name"), key), default="")
+    require(
+        not other,
+        f"run_dir={run_dir} holds a run with {key}={theirs.get(key)}, not {ours.get(key)}; "
+        f"repeat what it was begun with ({OVERRIDES} lists it), or choose another run_dir",
+    )
     return int(iterations)
 
 
@@ -220,12 +291,9 @@ def has_iterations(record: dict[str, Any] | None, total: int) -> bool:
 
 def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None:
     """Start a run directory with its resolved settings and the typed overrides."""
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        write_whole(run_dir / SETTINGS, OmegaConf.to_yaml(OmegaConf.create(resolved(cfg))))
-        write_whole(run_dir / OVERRIDES, "".join(f"{line}\n" for line in overrides))
-    except OSError as error:
-        raise unwritten(run_dir / SETTINGS, error) from error
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_whole(run_dir / SETTINGS, OmegaConf.to_yaml(OmegaConf.create(resolved(cfg))))
+    write_whole(run_dir / OVERRIDES, "".join(f"{line}\n" for line in overrides))
 
 
 def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:

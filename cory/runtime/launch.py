@@ -4,16 +4,18 @@ A run with one process works in the command itself. Each job of a sweep gets a p
 DeepSpeed can be started once in a process; and so does each process of a run with several.
 """
 
+import logging
 import os
-import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from cory.config import HardwareConfig, cores
 from cory.runs.signals import PARENT, ask_to_stop, interruptible, saves, stopping
@@ -25,6 +27,7 @@ STOPPED = 75  # saved and left on request ("try again later" among Unix's exit c
 
 INTERVAL_S = 0.1  # between two looks at a process
 WATCH_S = 0.5  # between two looks at a parent
+JOIN_TIMEOUT = 1800  # seconds to wait for the other nodes; people type the commands
 
 _worked: list[Path] = []  # run directories of runs that worked in this process
 
@@ -56,8 +59,6 @@ def launch(run_dir: Path, hardware: HardwareConfig, apart: bool = False) -> bool
 def _start(run_dir: Path, hardware: HardwareConfig, apart: bool) -> int:
     """The exit code of a run, wherever it works."""
     if hardware.world > 1:
-        from cory.runtime.processes import run_workers  # noqa: PLC0415  torch takes a second
-
         return run_workers(run_dir, hardware)
     if apart:
         return _run_apart(run_dir)
@@ -83,6 +84,84 @@ def _run_apart(run_dir: Path) -> int:
     if code < 0 and not stopping():  # nothing has said why
         print(f"error: the process of {run_dir} {ending(code)}", file=sys.stderr)
     return code
+
+
+def run_workers(run_dir: Path, hardware: HardwareConfig) -> int:
+    """Start this machine's processes of a run, wait for them, and return the exit code.
+
+    torch's elastic agent meets the other nodes, assigns ranks, starts the processes and ends them
+    all when one has failed.
+    """
+    # torch takes a second, and a run with one process imports it later
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs  # noqa: PLC0415
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: PLC0415
+    from torch.distributed.elastic.rendezvous import RendezvousError  # noqa: PLC0415
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch  # noqa: PLC0415
+
+    rendezvous = hardware.rendezvous if hardware.nodes > 1 else None
+    os.environ[PARENT] = str(os.getpid())
+    logging.disable(logging.CRITICAL)  # the agent's log: a process that fails says why
+    try:
+        # the folder is where processes say why they failed
+        with tempfile.TemporaryDirectory(prefix="cory_") as folder, interruptible(none_started):
+            config = LaunchConfig(
+                min_nodes=hardware.nodes,
+                max_nodes=hardware.nodes,
+                nproc_per_node=hardware.processes,
+                run_id=run_dir.resolve().name,
+                rdzv_backend="c10d",
+                # port 0: a free one, so that two runs on one machine do not meet
+                rdzv_endpoint=rendezvous or "localhost:0",
+                rdzv_configs={"join_timeout": JOIN_TIMEOUT},
+                max_restarts=0,
+                monitor_interval=0.1,
+                signals_to_handle="",  # this process handles its signals itself
+                logs_specs=DefaultLogsSpecs(log_dir=folder),
+            )
+            elastic_launch(config, sys.executable)("-m", "cory.runtime.worker", run_dir)
+    except ChildFailedError as error:
+        return exit_code(error.failures)
+    except RendezvousError as error:
+        print(
+            f"error: hardware.rendezvous={hardware.rendezvous}: the {hardware.nodes} nodes did not "
+            f"come together ({error})",
+            file=sys.stderr,
+        )
+        return REFUSED
+    finally:
+        logging.disable(logging.NOTSET)
+    return FINISHED
+
+
+def none_started() -> bool:
+    """Whether the agent still waits for other nodes."""
+    import psutil  # type: ignore[import-untyped]  # noqa: PLC0415  its stubs are not installed
+
+    return not psutil.Process().children()
+
+
+def exit_code(failures: Mapping[int, Any]) -> int:
+    """The exit code where not all processes finished; prints why the first one failed.
+
+    A process that was killed or left without a word is the reason why others lost their connection
+    to it; else what came first is the reason.
+    """
+    by_agent = (-signal.SIGTERM, -signal.SIGINT)  # after another one's end
+    for rank, failure in failures.items():
+        if failure.exitcode not in (REFUSED, STOPPED, *by_agent):
+            print(f"error: worker {rank} {ending(failure.exitcode)}", file=sys.stderr)
+            return REFUSED
+    refused = {rank: one for rank, one in failures.items() if one.exitcode == REFUSED}
+    if not refused:
+        return STOPPED
+    told = {rank: one.error_file_data["message"] for rank, one in refused.items()}
+    for rank, message in told.items():
+        if isinstance(message, str):  # torch's own: the worker has said nothing
+            print(f"error: worker {rank} {ending(REFUSED)}", file=sys.stderr)
+            return REFUSED
+    first = min(told.values(), key=lambda message: message["extraInfo"]["nanoseconds"])
+    print(first["message"], file=sys.stderr)
+    return REFUSED
 
 
 @contextmanager
@@ -134,7 +213,7 @@ def ending(code: int) -> str:
 
 def refuse_launchers() -> None:
     """The processes of a run are started here; torchrun around the command starts too many."""
-    if "RANK" in os.environ or any(re.match("--local[-_]rank", word) for word in sys.argv[1:]):
+    if "RANK" in os.environ or any(word.startswith("--local") for word in sys.argv):
         sys.exit(
             "error: cory.train starts its own workers, without torchrun, deepspeed or another "
             "launcher: hardware.processes says how many"

@@ -1,6 +1,7 @@
 """The loop over iterations, shared by all algorithms."""
 
 import copy
+import math
 import re
 import sys
 import time
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -19,8 +21,9 @@ from cory.episode import Metrics
 from cory.evaluation.responses import BEFORE, BEFORE_ANY, BeforeEach, EvalRequest
 from cory.functional.statistics import mean
 from cory.rewards import RunReward
-from cory.runs.checkpoint import BestAgents, Checkpoints
+from cory.runs.checkpoint import Checkpoints
 from cory.runs.recorder import Recorder
+from cory.runs.run_dir import BEST, ITERATIONS
 from cory.runs.signals import Stopped, leave_if_asked, stopping_anywhere
 from cory.trainers.steps import TrainingDiverged
 
@@ -30,7 +33,6 @@ SAVE_AFTER_S = 600.0  # an iteration that lasts longer than this is saved at its
 SHOWN = {
     "reward": r"objective/score/.+",
     "kl": r"objective/kl/.+",
-    "combined": r"objective/combined/.+",
     "loss": r"(supervised|offline)/loss/.+|verifier/loss",
     "accuracy": r"verifier/accuracy",
     "accuracy by turn": r"debate/right/turn_\d+",
@@ -51,20 +53,19 @@ class Loop:
     config: Config
     record: Recorder
     checkpoints: Checkpoints
-    export: Callable[[int], None]  # writes the agents as they are after so many iterations
+    export: Callable[[Path, int], None]  # writes the agents as they are after so many iterations
     reward: RunReward | None = None  # one that follows the run: logged with each iteration
-    best: BestAgents | None = None  # keeps the agents of the best iteration
     saved: int | None = field(default=None, init=False)  # iterations before the newest checkpoint
     saved_at: float = field(default_factory=time.monotonic, init=False)
     pending: Metrics = field(default_factory=dict, init=False)  # what is not logged yet
     ended: int | None = field(default=None, init=False)  # iterations of the finished run before
+    # of keep_best: metric, mode, best value so far and the iteration that has it
+    best: tuple[str, str, float, int] | None = field(default=None, init=False)
 
     def run(self) -> None:
         """All iterations that are left; Stopped where the run is to stop before its end."""
         iterations = self.config.algorithm.iterations
         start, trained = self._resume()
-        if self.best is not None:
-            self.best.start(start)
         if iterations == 0:
             self.record.log(0, self._measure(0, "the evaluation"))
         latest: Metrics = {}
@@ -106,12 +107,34 @@ class Loop:
                     self._save(iteration + 1, trained=True)
                 raise
         if not last and due(iteration, config.export_every):
-            self.export(iteration + 1)
+            self.export(self.record.run_dir / ITERATIONS / str(iteration + 1), iteration + 1)
         check_names(config, iteration, self.pending)
-        if self.best is not None:
-            self.best.offer(iteration, self.pending)
+        if config.keep_best is not None:
+            self._keep_best(iteration, config.keep_best, config.keep_best_mode)
         self.record.log(iteration, self.pending)
         return leaving
+
+    def _keep_best(self, iteration: int, metric: str, mode: str) -> None:
+        """Export the agents to best/ if this iteration's value is better than all before it.
+
+        A run that goes on repeats the iterations after its checkpoint, to the same values and
+        agents; so the best value of a checkpoint is all that it needs to know.
+        """
+        value = distributed.from_first(float(self.pending.get(metric, math.nan)))
+        sign = 1 if mode == "max" else -1
+        earlier = -math.inf
+        if self.best is not None and self.best[:2] == (metric, mode):
+            earlier = sign * self.best[2]
+        if math.isfinite(value) and sign * value > earlier:
+            self.best = metric, mode, value, iteration
+            self.export(self.record.run_dir / BEST, iteration + 1)
+
+    def best_agents(self) -> str:
+        """Which agents are in best/, in words."""
+        if self.best is None:
+            return f"note: no iteration had a finite keep_best={self.config.keep_best}"
+        metric, _, value, iteration = self.best
+        return f"best of {metric}: {value:.4g} after iteration {iteration + 1}; agents in {BEST}/"
 
     def _train(self, iteration: int) -> Metrics:
         """The iteration's roll-out and updates; the numbers of one that diverged are logged."""
@@ -199,6 +222,7 @@ class Loop:
             "metrics": self.pending,
             "trained": trained,
             "ended": done == self.config.algorithm.iterations,
+            "best": self.best,
         }
         self.checkpoints.save(done, self.algorithm.agents, state)
         self.saved, self.saved_at = done, time.monotonic()
@@ -218,6 +242,7 @@ class Loop:
         self.algorithm.load_state_dict(state["algorithm"])
         self.record.start(self.saved, state["record"])
         self.pending, self.ended = state["metrics"], self.saved if state["ended"] else None
+        self.best = state["best"]
         return self.saved - state["trained"], state["trained"]
 
 

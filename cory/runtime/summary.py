@@ -19,8 +19,7 @@ from cory.report.numbers import INTERVAL, aligned, interval_text
 from cory.report.runs import AGENT, EVALUATION, LAST, end_values, judged_by, read_metrics, title
 from cory.runs.files import read_lines
 from cory.runs.recorder import TRAINING
-from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record
-from cory.runs.settings import read_settings
+from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record, read_settings
 
 CURVES = "curves.png"
 LEAST_PROMPTS = 20  # of fewer nothing is claimed: their intervals are too narrow too often
@@ -205,23 +204,16 @@ def episodes(lines: Sequence[dict[str, Any]], own_play: bool = False) -> str:
     return "\n".join(rows)
 
 
-def common(text: str, other: str) -> int:
-    """How many characters two texts begin with in common."""
-    pairs = enumerate(zip(text, other, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(text), len(other)))
-
-
 def told(line: Mapping[str, Any], number: int) -> str:
-    """What an utterance's agent is shown that is neither the prompt's, nor anybody's, nor old.
+    """The end of what an utterance's agent is shown that nobody has said before.
 
     line: of samples.jsonl; number: of the utterance
     """
-    earlier, shown = line["turns"][:number], line["turns"][number]["context"]
-    known = [line["prompt"], *(turn["context"] for turn in earlier)]
-    new = shown[max(common(shown, one) for one in known) :]
-    for said in ((turn["response"] or "").strip() for turn in earlier):
-        new = new.replace(said, "") if said else new
-    return " ".join(new.split())
+    turns = line["turns"]
+    shown = turns[number]["context"].removeprefix(line["prompt"])
+    for turn in turns[:number]:
+        shown = shown.removeprefix(turn["context"]).replace((turn["response"] or "").strip(), "")
+    return " ".join(shown.split())
 
 
 def show_summary(run_dir: Path) -> None:

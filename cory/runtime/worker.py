@@ -15,6 +15,7 @@ import traceback
 import warnings
 from contextlib import nullcontext
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -22,15 +23,32 @@ import transformers
 
 from cory import distributed, memory
 from cory.algorithms import Algorithm
-from cory.config import Config, ConfigError, builder, parse_config
+from cory.algorithms.parts import Parts
+from cory.config import (
+    Config,
+    ConfigError,
+    HardwareConfig,
+    builder,
+    parse_config,
+    plan_of,
+    products_of,
+    require,
+)
+from cory.models.actor_critic import set_float32_products
+from cory.models.bundle import ModelBundle
 from cory.models.engine import start_process_group, stop_process_group
-from cory.rewards import RunReward
-from cory.runs.checkpoint import BestAgents, Checkpoints
+from cory.rewards import Reward, RunFacts, RunReward
+from cory.runs.checkpoint import Checkpoints
 from cory.runs.export import export_agents
-from cory.runs.mirrors import print_hints
-from cory.runs.recorder import Recorder, memory_used
-from cory.runs.run_dir import ITERATIONS, WORKER_LOCK, WORKER_WAIT_S, lock, why_it_cannot_grow
-from cory.runs.settings import read_settings, settings_digest
+from cory.runs.recorder import Recorder, memory_used, print_hints
+from cory.runs.run_dir import (
+    WORKER_LOCK,
+    WORKER_WAIT_S,
+    lock,
+    read_settings,
+    settings_digest,
+    why_it_cannot_grow,
+)
 from cory.runs.signals import (
     Stopped,
     listen,
@@ -39,9 +57,10 @@ from cory.runs.signals import (
     stopping,
     stopping_anywhere,
 )
-from cory.runtime.build import build_parts, check_devices
 from cory.runtime.launch import FINISHED, REFUSED, STOPPED, end_with_parent, leave
 from cory.runtime.loop import Loop
+from cory.seeding import Streams
+from cory.tasks import Task
 from cory.trainers.sanity_checks import FirstUpdateError
 from cory.trainers.steps import TrainingDiverged
 
@@ -90,14 +109,7 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
     record = Recorder(run_dir, config, used_before)
     checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
     export = partial(export_agents, agents, config, record.commit)
-    best = None
-    if config.keep_best is not None and agents:
-        best = BestAgents(run_dir, config.keep_best, config.keep_best_mode, export)
-
-    def export_iteration(done: int) -> None:
-        export(run_dir / ITERATIONS / str(done), done)
-
-    loop = Loop(algorithm, config, record, checkpoints, export_iteration, reward, best)
+    loop = Loop(algorithm, config, record, checkpoints, export, reward)
     try:
         saves_from_here()
         if stopping_anywhere():  # by a signal that came while all was built
@@ -107,11 +119,83 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
         # order a crash would lose all.
         export(run_dir)
         record.finish()
-        if best is not None:
-            best.finish()
+        if config.keep_best is not None and distributed.rank() == 0:
+            print(loop.best_agents())
         put_state_away(config, checkpoints)
     finally:
         record.close()
+
+
+def check_devices(hardware: HardwareConfig) -> None:
+    """Refuse where this machine lacks a GPU for each of its processes."""
+    if hardware.device == "cpu":
+        return
+    found = torch.cuda.device_count()
+    require(found > 0, "hardware.device=cuda: this machine has no CUDA device; use hardware=cpu")
+    require(
+        hardware.processes <= found,
+        f"hardware.processes={hardware.processes}: this machine has {found} CUDA devices; "
+        f"one process needs one",
+    )
+
+
+def check_context(config: Config, bundle: ModelBundle) -> None:
+    """Refuse prompts that a model cannot read; an observer's may turn out longer."""
+    task, algorithm = config.task, config.algorithm
+    response, context = algorithm.sampling.max_response_tokens, bundle.context_length
+    own = 0 if task.counts_whole_contexts else bundle.texts.own_tokens
+    around = f", {own} of them around every prompt" if own else ""
+    require(
+        task.max_prompt_tokens + response + own <= context,
+        f"task.max_prompt_tokens ({task.max_prompt_tokens}) and "
+        f"algorithm.sampling.max_response_tokens ({response}) exceed the context of "
+        f"{bundle.group}={bundle.config.name} ({context} tokens{around})",
+    )
+
+
+def build_parts(config: Config) -> Parts:
+    """Load models and data, and refuse settings that do not fit them."""
+    build_reward = builder("reward", config.reward.name)
+    if hasattr(build_reward, "prepare"):  # refuses what can be refused before models are loaded
+        build_reward.prepare(config.reward)
+    device = torch.device(config.hardware.device)
+    if device.type == "cuda":
+        device = torch.device("cuda", torch.cuda.current_device())  # this process's own
+    set_float32_products(products_of(config), device)
+    streams = Streams(config.seed)
+    bundle = ModelBundle(config.model, device)
+    partner = None if config.partner is None else ModelBundle(config.partner, device, "partner")
+    algorithm = config.algorithm
+    bundles = [bundle] if partner is None else [bundle, partner]
+    # where another model speaks, this one only counts the tokens of prompts
+    for one in [] if algorithm.speaks_remotely() else bundles:
+        check_context(config, one)
+    task: Task = builder("task", config.task.name)(config.task, bundle.tokenizer, streams.data)
+    reward: Reward = build_reward(config.reward, task, device)
+    if isinstance(reward, RunReward):
+        reward.begin(RunFacts(Path(config.run_dir), algorithm.iterations, bundle.tokenizer))
+    require(
+        algorithm.iterations == 0
+        or algorithm.repeats_prompts
+        or algorithm.prompts_drawn() <= task.sampler.rows,
+        f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration}) draws "
+        f"{algorithm.prompts_drawn()} different prompts, which exceeds the {task.sampler.rows} "
+        f"training prompts of task={config.task.name}",
+    )
+    # refused now rather than after the last iteration
+    held_out = task.held_out(config.evaluation.prompts, config.evaluation.split)
+    for one, prompt in product(bundles, held_out[:1]):
+        if one.config.chat and not algorithm.speaks_remotely():
+            one.render(prompt.opening)
+    for text, one in product(config.evaluation.probes, bundles):
+        tokens = one.tokens(task.prompt_of(text).opening)
+        require(
+            tokens + algorithm.sampling.max_response_tokens <= one.context_length,
+            f"evaluation.probes: the {tokens} tokens of '{text[:40]}' and "
+            f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
+            f"exceed the context of {one.group}={one.config.name} ({one.context_length} tokens)",
+        )
+    return Parts(config, plan_of(config), bundle, partner, task, reward, streams)
 
 
 def put_state_away(config: Config, checkpoints: Checkpoints) -> None:

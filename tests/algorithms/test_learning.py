@@ -10,7 +10,7 @@ import pytest
 
 from cory.algorithms.maft_data import DebateCollector
 from cory.config import Config, builder
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.building import LetterShare, build, measure
 from tests.support.composing import parsed

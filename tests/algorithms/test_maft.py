@@ -13,7 +13,7 @@ from cory import distributed
 from cory.algorithms.maft import MaftDebates, finetune_plan
 from cory.config import MaftConfig
 from cory.episode import Turn
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from cory.trainers.steps import Stage
 from cory.trainers.supervised import CollectedExamples
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums

@@ -12,7 +12,7 @@ from cory.config import Config, builder
 from cory.episode import Metrics
 from cory.evaluation.responses import EvalRequest
 from cory.runs.files import Line
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from tests.support.chat_server import Body, ChatServer, Said, failure, reply
 from tests.support.refusals import refusal
 

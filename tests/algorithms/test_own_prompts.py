@@ -20,7 +20,7 @@ from cory.models.policy import Policy
 from cory.models.tokenization import Texts
 from cory.rewards.verifier import shown
 from cory.runs.export import export_agents
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from cory.tasks.prompts import PromptsTask
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config

@@ -6,7 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from cory.config import ConfigError
-from cory.runs.settings import settings_digest
+from cory.runs.run_dir import settings_digest
 from tests.support.composing import CONF, compose_config, options, parsed
 
 SAMPLES = {"gae": 1, "group": 8, "leave_one_out": 4, "batch": 1}

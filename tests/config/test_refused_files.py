@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from cory.config import ConfigError
-from cory.runtime.build import build_parts, check_devices
+from cory.runtime.worker import build_parts, check_devices
 from tests.support.composing import parsed
 
 

@@ -14,7 +14,7 @@ from cory.config import Config, builder
 from cory.evaluation.responses import EvalRequest
 from cory.inference import Said, load_team, on_device, require_device
 from cory.runs.export import export_agents
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from cory.tasks.prompts import PromptsForm
 from tests.support.refusals import refusal
 

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from cory.config import Config, ConfigError
 from cory.episode import Asked
 from cory.models.bundle import ModelBundle
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from tests.support.building import build, measure
 from tests.support.composing import parsed
 from tests.support.llama import BOS, CHAT, EOS

@@ -17,7 +17,7 @@ from cory.memory import Shape
 from cory.models.bundle import ModelBundle
 from cory.models.paths import context_length, described_length, require_context_length
 from cory.models.policy import Policy
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from tests.support.composing import parsed
 from tests.support.llama import BOS, EOS, llama_tokenizer
 

@@ -22,7 +22,7 @@ from cory.models.actor_critic import (
 )
 from cory.models.bundle import ModelBundle
 from cory.models.generation import generate
-from cory.runtime import build as build_module
+from cory.runtime import worker as build_module
 from tests.models.test_attention import gpt2, llama
 from tests.support.building import LetterShare, build
 from tests.support.composing import parsed

@@ -11,7 +11,7 @@ from cory.config import Config
 from cory.models.optimiser import StoredWeights
 from cory.models.policy import Policy
 from cory.runs.checkpoint import Checkpoints
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from tests.models.test_engine import descend
 from tests.support.agents import NAMES, Settings, build_agents
 

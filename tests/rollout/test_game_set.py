@@ -17,7 +17,7 @@ from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.games import GameSet
 from cory.runs import signals
 from cory.runs.signals import Stopped
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from cory.trainers.offline import OfflineTrainer
 from tests.support.playing import SPAG, build_games, game_config, played
 from tests.support.refusals import refusal

@@ -16,7 +16,7 @@ from cory.games.rules import GameState
 from cory.games.transcript import FinishedGame
 from cory.rollout.games import Seat, WordGame, fitting
 from cory.rollout.scheduler import RollOut
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from cory.tasks.game import GameTask
 from tests.support.llama import save_llama
 from tests.support.playing import SPAG, build_games, game_config

@@ -19,7 +19,7 @@ from cory.runs.files import (
     whole_lines,
 )
 from cory.runs.recorder import Recorder
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 
 LINES = [{"n": 1, "text": "\u2028 ‘x’\n"}, {"n": 2}]
 

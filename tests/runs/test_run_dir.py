@@ -15,15 +15,17 @@ from cory.runs.run_dir import (
     LOCK,
     METRICS,
     RECORD,
+    SETTINGS,
     in_use,
     lock,
     prepare,
+    read_settings,
     require_own,
+    resolved,
     unfinished_run,
     why_it_cannot_grow,
     write_settings,
 )
-from cory.runs.settings import SETTINGS, read_settings, resolved
 from tests.support.commands import SOON
 from tests.support.composing import compose_config, parsed
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cory.config import ConfigError
-from cory.runs.checkpoint import BestAgents
-from cory.runtime.loop import check_names
+from cory.runtime.loop import Loop, check_names
 from cory.runtime.refusals import refusals
 from tests.support.commands import metrics
 from tests.support.composing import parsed
@@ -21,34 +20,29 @@ METRIC = "objective/score/agent_0"
 SCORES = [0.1, 0.5, 0.3, 0.5, 0.9, 0.2]
 
 
-def best_of(folder: Path) -> dict[str, Any]:
-    """What best.json in a folder says."""
-    return dict(json.loads((folder / "best.json").read_text()))
-
-
 class Run:
-    """A run whose agents are a text: the number of iterations that they are of."""
+    """A run whose agents are the number of iterations that they are of."""
 
     def __init__(self, run_dir: Path, metric: str = METRIC, mode: str = "max") -> None:
-        self.run_dir = run_dir
-        self.best = BestAgents(run_dir, metric, mode, self.export)
-        self.exported: list[int] = []
+        self.best, self.exported = run_dir / "best", []  # type: ignore[var-annotated]
+        config: Any = parsed(f"keep_best={metric}", f"keep_best_mode={mode}", "evaluate_every=1")
+        record: Any = SimpleNamespace(run_dir=run_dir)
+        none: Any = None
+        self.loop = Loop(none, config, record, none, self.export)
 
     def export(self, folder: Path, done: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "agents").write_text(str(done))
         self.exported.append(done)
 
-    def iterate(self, start: int, scores: list[float]) -> None:
-        self.best.start(start)
+    def iterate(self, start: int, scores: list[float], name: str = METRIC) -> None:
+        config = self.loop.config
         for iteration, score in enumerate(scores, start):
-            self.best.offer(iteration, {METRIC: score, "time/update_s": 1.0})
+            self.loop.pending = {name: score, "time/update_s": 1.0}
+            self.loop._keep_best(iteration, str(config.keep_best), config.keep_best_mode)
 
-    def kept(self, folder: str = "best") -> int:
-        """The iterations of the agents in a folder, which has to say the same."""
-        done = best_of(self.run_dir / folder)["iteration"] + 1
-        assert (self.run_dir / folder / "agents").read_text() == str(done)
-        return done
+    def kept(self) -> int:
+        return int((self.best / "agents").read_text())
 
 
 @pytest.mark.parametrize(("mode", "expected", "exported"), [("max", 5, [1, 2, 5]), ("min", 1, [1])])
@@ -57,11 +51,7 @@ def test_the_best_stay(tmp_path: Path, mode: str, expected: int, exported: list[
     run = Run(tmp_path, mode=mode)
     run.iterate(0, SCORES)
     assert run.kept() == expected and run.exported == exported
-    assert json.loads((tmp_path / "best/best.json").read_text()) == {
-        "metric": METRIC, "mode": mode, "value": SCORES[expected - 1], "iteration": expected - 1
-    }  # fmt: skip
-    run.best.finish()
-    assert [path.name for path in tmp_path.iterdir()] == ["best"]
+    assert f"{SCORES[expected - 1]} after iteration {expected};" in run.loop.best_agents()
 
 
 @pytest.mark.parametrize("saved", [0, 1, 2, 3, 4, 5])
@@ -69,25 +59,21 @@ def test_a_run_that_repeats_iterations_ends_with_the_same_agents(
     tmp_path: Path, saved: int
 ) -> None:
     """Killed after five iterations, it goes on after those of the newest checkpoint."""
-    Run(tmp_path).iterate(0, SCORES[:5])
+    before = Run(tmp_path)
+    before.iterate(0, SCORES[:saved])
+    state = before.loop.best
+    before.iterate(saved, SCORES[saved:5])
     again = Run(tmp_path)
+    again.loop.best = state
     again.iterate(saved, SCORES[saved:])
-    whole = Run(tmp_path / "whole")
-    whole.iterate(0, SCORES)
-    assert again.kept() == whole.kept()
+    assert again.kept() == 5
 
 
-def test_a_kill_while_agents_are_written_loses_nothing(tmp_path: Path) -> None:
-    """The run goes on before the iteration at which it was killed, and offers it again."""
+def test_another_metric_begins_anew(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    run.iterate(0, [0.2, 0.1])
-    run.best.export = lambda folder, done: exec("raise KeyboardInterrupt")
-    with pytest.raises(KeyboardInterrupt):
-        run.best.offer(2, {METRIC: 0.5})
-    assert not (tmp_path / "best/best.json").exists()  # it would be about other agents
-    again = Run(tmp_path)
-    again.iterate(1, [0.1, 0.5, 0.3])
-    assert again.kept() == 3
+    run.loop.best = ("eval/score/agent_0", "max", 9.0, 0)
+    run.iterate(1, [0.1])
+    assert run.kept() == 2
 
 
 @pytest.mark.parametrize("key", ["keep_best", "objective"])
@@ -106,17 +92,14 @@ def test_a_metric_that_no_evaluation_has_is_refused_with_the_nearest(
     assert capsys.readouterr().err == f"{said} {METRIC}?\n"
 
 
-def test_iterations_without_the_metric_are_passed_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_iterations_without_the_metric_are_passed_over(tmp_path: Path) -> None:
     """A critic without an example in the first iteration has no loss in it."""
     run = Run(tmp_path, metric="supervised/loss/critic_0", mode="min")
-    run.best.start(0)
-    run.best.offer(0, {"supervised/examples/critic_0": 0.0, "eval/vote/turn_1": 0.5})
-    run.best.finish()
-    assert "no iteration had a finite keep_best=supervised/loss/critic_0" in capsys.readouterr().out
-    run.best.offer(1, {"supervised/loss/critic_0": 0.5})
-    run.best.offer(2, {"supervised/examples/critic_0": 0.0})
+    run.iterate(0, [0.0], name="supervised/examples/critic_0")
+    said = "no iteration had a finite keep_best=supervised/loss/critic_0"
+    assert said in run.loop.best_agents()
+    run.iterate(1, [0.5], name="supervised/loss/critic_0")
+    run.iterate(2, [0.0], name="supervised/examples/critic_0")
     assert run.kept() == 2
 
 
@@ -142,11 +125,9 @@ def test_a_run_keeps_the_agents_that_it_had(
     )
     assert command.wait() == 0, command.err
     scores = [line["eval/score/agent_0"] for line in metrics(tmp_path / "x")]
-    best = best_of(tmp_path / "x/best")
-    assert best["value"] == max(scores) == scores[best["iteration"]]
     assert len(set(scores)) > 1
-    done = best["iteration"] + 1
-    assert f"after iteration {done}" in command.out
+    done = scores.index(max(scores)) + 1
+    assert f"{max(scores):.4g} after iteration {done};" in command.out
     there = tmp_path / "x" / (f"iterations/{done}/agents" if done < 4 else "agents")
     for file in there.rglob("*.safetensors"):
         own = tmp_path / "x/best/agents" / file.relative_to(there)

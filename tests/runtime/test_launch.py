@@ -14,8 +14,7 @@ import pytest
 from cory.runs.run_dir import in_use
 from cory.runs.signals import stop_code, stoppable
 from cory.runtime import launch, worker
-from cory.runtime.launch import REFUSED, STOPPED
-from cory.runtime.processes import exit_code
+from cory.runtime.launch import REFUSED, STOPPED, exit_code
 from tests.support.commands import (
     ROOT,
     SOON,

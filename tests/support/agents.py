@@ -8,7 +8,7 @@ from typing import Any
 
 from cory.config import Config, builder
 from cory.episode import as_plain
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from cory.trainers.sanity_checks import byte_sum
 from cory.trainers.supervised import CollectedExamples, SupervisedTrainer
 

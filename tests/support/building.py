@@ -16,7 +16,7 @@ from cory.evaluation.responses import BeforeEach, EvalRequest
 from cory.models.policy import PPOPolicy
 from cory.rewards import Reward
 from cory.runs.files import Line
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from cory.trainers.ppo import Estimate, PPOTrainer
 from cory.trainers.steps import Stage
 from tests.support.commands import last_wins

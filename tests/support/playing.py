@@ -9,7 +9,7 @@ from pathlib import Path
 from cory.config import Config, builder, parse_config
 from cory.games.rules import GameResult, GameUtterance
 from cory.games.transcript import FinishedGame
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from cory.trainers.offline import OfflineTrainer
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config

@@ -7,7 +7,7 @@ from typing import Any
 
 from cory.config import Config, ExactMatchConfig, builder
 from cory.rewards.exact_match import ExactMatch
-from cory.runtime.build import build_parts
+from cory.runtime.worker import build_parts
 from cory.trainers.supervised import SupervisedTrainer
 
 # beside the settings of the `questions` fixture
