@@ -12,7 +12,6 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 from cory import memory
 from cory.config import Config
 from cory.memory import (
-    ALL_PASSES,
     ALWAYS,
     LOADING,
     PASSES,
@@ -68,16 +67,6 @@ def test_copies_by_hand(sizes: Sizes) -> None:
     # without GAE no value head is held
     group = sizes("advantages=group", "algorithm.samples_per_prompt=2")
     assert group["weights that train", ALWAYS] == 2 * 4 * MODEL
-
-
-def test_half_precision_by_hand(sizes: Sizes) -> None:
-    found = sizes("model.precision=bf16")
-    assert found["reference", ALWAYS] == 2 * MODEL
-    assert found["weights that train", ALWAYS] == 2 * 2 * COPY
-    assert found["float32 copy of the weights", ALWAYS] == 2 * 4 * COPY
-    assert found["Adam's two moments", ALWAYS] == 2 * 8 * COPY
-    assert found["gradients", (PASSES, STEP)] == 2 * COPY
-    assert found["gradients in float32", (STEP,)] == 4 * COPY
 
 
 def test_stages_split_what_they_say(sizes: Sizes) -> None:
@@ -190,20 +179,6 @@ def test_what_passes_through(sizes: Sizes) -> None:
     assert less["activations", (PASSES,)] == 4 * 8 * 20 * (2 * 8 + saved // 2)
     eager = sizes("model.attention=eager")["activations", (PASSES,)]
     assert eager - found["activations", (PASSES,)] == 2 * 4 * 8 * 2 * 2 * 20 * 20  # 2 layers, heads
-
-
-def test_mixed_precision_and_four_bits_by_hand(sizes: Sizes) -> None:
-    packed = sizes("model.sharing=adapters", "model.quantisation=nf4", "model.precision=bf16")
-    assert packed["a layer unpacked from 4 bits", ALL_PASSES] == 2 * 256
-    exact, mixed = sizes(), sizes("model.compute_precision=bf16", "model.attention=sdpa")
-    assert mixed["weights that train", ALWAYS] == exact["weights that train", ALWAYS]
-    assert mixed["KV cache", (SAMPLING,)] == exact["KV cache", (SAMPLING,)] // 2
-    assert mixed["weights cast for products", ALL_PASSES] == 2 * MATRICES
-    assert mixed["the model as it is read", (LOADING,)] == 4 * MODEL
-    assert mixed["reference", ALWAYS] == 4 * MODEL - 2 * MATRICES
-    frozen = sizes("model.compute_precision=bf16", "model.sharing=adapters")
-    assert "weights cast for products" not in {what for what, _ in frozen}
-    assert frozen["base, frozen", ALWAYS] == 4 * MODEL - 2 * MATRICES
 
 
 def test_offloading_moves_to_main_memory(described: Path) -> None:

@@ -375,21 +375,21 @@ def sample_line(iteration: int, episode: Episode) -> Line:
 
 
 def git(*words: str) -> str | None:
-    """Output of a git command in the checkout that this package runs from; None outside one."""
-    here = Path(__file__).resolve().parent
-    command = ["git", "-C", str(here), *words]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
+    """Output of a git command in the checkout of this package; None where it lies in no such."""
+    here = Path(__file__).resolve()
+    for command in (("ls-files", "--error-unmatch", here.name), words):
+        git = ["git", "-C", str(here.parent), *command]
+        try:
+            answer = subprocess.run(git, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return None
     return answer.stdout.strip()
 
 
 def device_name(device: str) -> str:
     """The name of the processor or accelerator that a run uses."""
-    if device == "cuda":
-        return str(torch.cuda.get_device_name())
-    return f"CPU {platform.machine()}, {os.cpu_count()} cores"
+    cpu = f"CPU {platform.machine()}, {os.cpu_count()} cores"
+    return str(torch.cuda.get_device_name()) if device == "cuda" else cpu
 
 
 def memory_used(device: str) -> int:

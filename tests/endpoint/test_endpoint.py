@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch.distributed as dist
 from pydantic import ValidationError
 
 from cory import endpoint as endpoint_module
@@ -159,21 +158,6 @@ def test_a_request_that_is_too_long(start: Start, said: Said) -> None:
     assert len(server.asked) == 2 and endpoint.spent() == (1, 0)
 
 
-def test_what_is_under_way_when_another_request_fails_is_kept(start: Start) -> None:
-    def answer(number: int, body: Body) -> Said:
-        if body["messages"][0]["content"] == "bad":
-            return failure(400, "no")
-        return replace(echo(number, body), after=0.3)
-
-    server, endpoint = start(answer, parallel=2)
-    assert "model wise: Error code: 400" in refused(endpoint, "a", "bad", *"cdefgh")
-    assert server.texts() == ["a", "bad"]
-    assert endpoint.spent()[0] == 1
-    # and it can be asked again
-    assert texts(endpoint.complete(asks("a"))) == ["re a"]
-    assert len(server.asked) == 2
-
-
 def test_a_request_to_stop_is_heard_while_asking(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,25 +178,6 @@ def test_a_request_to_stop_is_heard_while_asking(
     assert told == sorted(told) and {of_all for _, of_all in told} == {10}
     # the one under way is waited for, too
     assert told[-1][0] < endpoint.spent()[0] == len(server.asked) < 10
-
-
-def test_only_the_first_process_asks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The others neither need the key nor touch the cache; they get what the first one has."""
-    got: list[object] = [2, 1, 0, ["replies"], "spent"]
-
-    def receive(box: list[object]) -> None:
-        box[0] = got.pop(0)
-
-    monkeypatch.setattr(dist, "is_initialized", lambda: True)
-    monkeypatch.setattr(dist, "get_rank", lambda: 1)
-    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
-    monkeypatch.setattr(dist, "broadcast_object_list", receive)
-    monkeypatch.delenv("WISE_KEY", raising=False)
-    endpoint = Endpoint(CONFIG, tmp_path / "replies.jsonl")
-    told: list[int] = []
-    assert endpoint.complete(asks(*"abc"), lambda done, rows: told.append(done)) == ["replies"]
-    assert endpoint.spent() == "spent"
-    assert told == [1, 2] and got == [] and not (tmp_path / "replies.jsonl").exists()
 
 
 def test_a_key_goes_to_other_machines_only_encrypted() -> None:

@@ -16,20 +16,15 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForImageTextToText,
-    BitsAndBytesConfig,
-    LlamaConfig,
-    LlamaForCausalLM,
     PreTrainedModel,
     PreTrainedTokenizerFast,
-    T5Config,
-    T5ForConditionalGeneration,
 )
 
 from cory.config import Config, ConfigError
 from cory.functional.logprobs import pad_turns
 from cory.models.bundle import ModelBundle
 from cory.models.generation import generate
-from cory.models.loading import load_language_model, skeleton
+from cory.models.loading import load_language_model
 from cory.models.policy import Policy
 from tests.models.test_generation import PLAIN
 
@@ -157,22 +152,6 @@ def test_a_model_whose_masks_count_the_unwritten_cache_is_not_recorded(
     with pytest.raises(ConfigError, match=r"in the passes of hardware\.cuda_graphs=true"):
         Policy(bundle, agent, None, config.hardware)
     Policy(bundle, agent, None, config.hardware.replace(cuda_graphs=False))
-
-
-@pytest.mark.slow
-def test_an_encoder_with_a_decoder_and_packed_weights_are_refused(tmp_path: Path) -> None:
-    t5 = T5Config(vocab_size=VOCABULARY, d_model=32, d_ff=64, num_layers=1, num_heads=2, d_kv=8)
-    T5ForConditionalGeneration(t5).save_pretrained(tmp_path / "t5")
-    LlamaForCausalLM(LlamaConfig(**SIZES | {"hidden_size": 64})).save_pretrained(tmp_path / "a")
-    packed = LlamaForCausalLM.from_pretrained(
-        tmp_path / "a", quantization_config=BitsAndBytesConfig(load_in_4bit=True)
-    )
-    packed.save_pretrained(tmp_path / "packed")
-    for name, reason in (("t5", "no causal language model"), ("packed", "already quantised")):
-        with pytest.raises(ConfigError, match=reason):
-            load_language_model(str(tmp_path / name), "model.path", keep_dropout=False)
-        with pytest.raises(ConfigError, match=reason):  # before a run begins
-            skeleton(str(tmp_path / name), "model.path", None)
 
 
 @torch.no_grad()

@@ -38,22 +38,3 @@ def test_it_is_the_librarys_without_copies(across: bool) -> None:
     assert all(map(torch.equal, found, theirs.update(*new)))
     assert found[0].stride(3) == 1  # many queries read them token by token
     assert ours.keys.shape == (2, 3, 8, 4) and (ours.keys.stride(2) == 1) == across
-
-
-def test_what_lies_in_unwritten_memory_does_not_matter() -> None:
-    keys, values = torch.randn(2, 3, 4, 5), torch.randn(2, 3, 4, 5)
-    layer = PreallocatedLayer(7)
-    layer.update(keys[:, :, :3], values[:, :, :3])
-    for memory in layer._memory:
-        memory[:, :, 3:] = torch.nan
-    place = torch.tensor([3])
-    layer.fix(place)
-    assert layer.get_seq_length() == 3 and layer.get_mask_sizes(1) == (7, 0)
-    found = layer.update(keys[:, :, 3:], values[:, :, 3:])
-    for one, whole in zip(found, (keys, values), strict=True):
-        assert one.shape == (2, 3, 7, 5)
-        assert torch.equal(one[:, :, :4], whole) and not one[:, :, 4:].any()
-    place += 1
-    assert layer.get_seq_length() == 4
-    layer.batch_select_indices(torch.tensor([1, 1]))
-    assert torch.equal(layer.keys[:, :, :4], keys[[1, 1]])

@@ -13,7 +13,6 @@ from transformers import PreTrainedModel
 from cory import inference
 from cory.config import Config, SamplingConfig
 from cory.models.actor_critic import (
-    attention_for,
     kept_casts,
     response_states,
     set_float32_products,
@@ -90,22 +89,6 @@ def test_the_head_is_float32_in_sampling_and_in_training(lm: PreTrainedModel) ->
         said(lm)
     assert set(seen["lm_head"]) == {torch.float32}
     assert set(seen["transformer.h.1.attn.c_proj"]) == {torch.bfloat16}
-
-
-@pytest.mark.parametrize(
-    ("chosen", "device", "products", "expected"),
-    [
-        ("auto", CPU, torch.bfloat16, "eager"),
-        ("auto", CPU, torch.float32, None),
-        ("auto", CUDA, torch.bfloat16, None),
-        ("sdpa", CPU, torch.bfloat16, "sdpa"),
-        ("eager", CUDA, torch.float32, "eager"),
-    ],
-)
-def test_attention_is_what_is_fast_unless_chosen(
-    chosen: str, device: torch.device, products: torch.dtype, expected: str | None
-) -> None:
-    assert attention_for(chosen, device, products) == expected
 
 
 def layer_types(lm: PreTrainedModel) -> dict[str, torch.dtype]:

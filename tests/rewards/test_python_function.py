@@ -141,29 +141,6 @@ def test_numbers_of_torch_and_numpy_are_numbers(write: Write) -> None:
         assert as_number(value) is None
 
 
-def test_all_calls_of_a_coroutine_have_one_loop(write: Write) -> None:
-    """A lock that waited in one call, as a client's does, belongs to that call's loop."""
-    function = write(
-        """
-        import asyncio
-        lock = asyncio.Lock()
-        async def one(text):
-            async with lock:
-                await asyncio.sleep(0)
-                return float(len(text))
-        class Scorer:
-            async def __call__(self, completions, **kwargs):
-                return await asyncio.gather(*map(one, completions))
-        score = Scorer()
-        """
-    )
-    rows = episodes()
-    reward = reward_of(function)
-    for _ in range(2):
-        reward.score(rows)
-        assert [turn.score for row in rows for turn in row.turns] == [7.0, 9.0, 7.0, 9.0]
-
-
 def test_what_it_logs_is_kept(write: Write) -> None:
     function = write(
         """

@@ -14,8 +14,6 @@ from cory.episode import Episode, Prompt, Turn, reward_columns
 from cory.rewards import RunFacts, RunReward
 from cory.rewards.weighted_sum import WeightedSum
 from tests.support.building import CLASSIFIER, build, measure
-from tests.support.composing import parsed
-from tests.support.refusals import refusal
 
 LENGTH = """
 def score(completions, log_metric, trainer_state, **kwargs):
@@ -76,22 +74,6 @@ def test_parts_follow_the_run_and_log_under_their_names(
     assert set(logged) == {"time/length/reward_call_s"} and reward.metrics() == {}
 
 
-def test_a_refusal_names_the_part(
-    mine: Callable[[str], PythonRewardConfig], tiny_judge: str
-) -> None:
-    tone = CLASSIFIER.replace(path=tiny_judge, label="FINE")
-    said = refusal(lambda: sum_of({}, tone=tone))
-    assert said.startswith("reward.parts.tone.label=FINE is not a class")
-    nothing = SumConfig(name="sum", parts={"own": mine("nothing")}, weights={})
-    said = refusal(lambda: WeightedSum.prepare(nothing))
-    assert said.startswith("reward.parts.own.function=") and "has no nothing" in said
-    reward = sum_of({}, reward=mine("where_short"))
-    (part,) = reward.parts.values()
-    part.partial = False  # type: ignore[attr-defined]
-    said = refusal(lambda: reward.score(episodes("abcd")))
-    assert said.startswith("reward.parts.reward.function=") and "returned None" in said
-
-
 @pytest.mark.slow
 def test_a_run_logs_each_part(
     config_of: Callable[..., Config], mine: Callable[[str], PythonRewardConfig], tmp_path: Path
@@ -117,25 +99,3 @@ def test_a_run_logs_each_part(
     scored = [turn["parts"]["tone"] for line in lines if line["who"] == "agent_1"
               for turn in line["turns"] if line["kind"] == "evaluation"]  # fmt: skip
     assert found["eval/reward/tone/agent_1"] == pytest.approx(sum(scored) / len(scored))
-
-
-TONE = "+reward@reward.parts.tone=classifier reward.parts.tone.path=x"
-
-
-@pytest.mark.parametrize(
-    ("words", "rule"),
-    [
-        ("", "reward.parts: must not be empty"),
-        ("+reward@reward.parts.tone=classifier", "reward.parts.tone.path: no value given"),
-        ("+reward@reward.parts.all=sum", "reward.parts.all.name=sum: must be one of cla"),
-        ("+reward@reward.parts.own=python reward.parts.own.function=score",
-         "reward.parts.own.function=score: must be <file>.py:<function>"),
-        (f"{TONE} +reward.weights.tone=high", "reward.weights.tone=high: must be a valid number"),
-        (f"{TONE} +reward.weights.ton=1",
-         "reward.weights: must be of parts: ton is none; there are tone"),
-        (f"{TONE} reward.parts.tone.precision=fp16",
-         "reward.parts.tone.precision=fp16: needs hardware.dev"),
-    ],
-)  # fmt: skip
-def test_parts_that_cannot_be_are_refused(words: str, rule: str) -> None:
-    assert refusal(lambda: parsed("reward=sum", *words.split())).startswith(rule)

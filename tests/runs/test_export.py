@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from peft import PeftModel
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory.config import Config, ConfigError
@@ -149,64 +149,6 @@ def test_a_run_starts_from_agents_with_and_without_value_heads(
     notes = [line for line in said.splitlines() if "has no value heads" in line]
     assert len(notes) == (2 if theirs and not ours else 0)
     assert started.step(0)["objective/kl_k3/agent_0"] > 0
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def of_other_width(path: Path) -> None:
-    save_file({"weight": torch.zeros(1, 7), "bias": torch.zeros(1)}, path)
-
-
-def of_other_names(path: Path) -> None:
-    save_file({"other": torch.zeros(1)}, path)
-
-
-def without_a_tensor(path: Path) -> None:
-    save_file(dict(list(load_file(path).items())[1:]), path)
-
-
-def write(text: str | bytes) -> Callable[[Path], None]:
-    return lambda path: path.write_bytes(text if isinstance(text, bytes) else text.encode())
-
-
-@pytest.mark.parametrize(
-    ("sharing", "file", "damage", "said"),
-    [
-        ("copies", "agents/agent_0/value_head.safetensors", cut, "value head cannot be loaded"),
-        ("copies", "agents/agent_0/value_head.safetensors", of_other_width, "for another width"),
-        ("copies", "agents/agent_0/value_head.safetensors", of_other_names, "for another width"),
-        ("copies", "agents/agent_0/model.safetensors", cut, "cannot be loaded"),
-        ("copies", "agents/agent_0/config.json", write("{"), "cannot be loaded"),
-        ("copies", "config.yaml", write("- a list"), "config.yaml that cannot be read"),
-        ("copies", "config.yaml", write("model: {path: '${nothing}'}"), "that cannot be read"),
-        ("copies", "config.yaml", write("model: 3"), "model.path"),
-        ("copies", "config.yaml", write("{}"), "was trained without model="),
-        ("adapters", "agents/agent_0/adapter_model.safetensors", cut, "cannot be read"),
-        ("adapters", "agents/agent_0/adapter_model.safetensors", without_a_tensor, "no weights"),
-        ("adapters", "agents/agent_0/adapter_model.safetensors", of_other_names, "other layers"),
-        ("adapters", "config.yaml", write("model: {path: %s, sharing: adapters}"), "adapter.rank"),
-    ],
-)  # fmt: skip
-def test_damaged_agents_are_refused_in_one_line(
-    config_of: ConfigOf,
-    tmp_path: Path,
-    sharing: str,
-    file: str,
-    damage: Callable[[Path], None],
-    said: str,
-) -> None:
-    config = config_of(f"model.sharing={sharing}")
-    finished(tmp_path, build(config, reward=LetterShare()).agents, config)
-    path = tmp_path / file
-    damage(path)
-    if file == "config.yaml" and b"%s" in path.read_bytes():
-        path.write_text(path.read_text() % config.model.path)
-    with pytest.raises(ConfigError) as error:
-        build(config_of(f"model.sharing={sharing}", f"init_from={tmp_path}"), reward=LetterShare())
-    line = str(error.value)
-    assert said in line and str(tmp_path) in line and "\n" not in line, line
 
 
 @pytest.mark.slow

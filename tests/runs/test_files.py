@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cory.config import Config, builder
-from cory.runs.export import export_agents
 from cory.runs.files import (
     WriteError,
     append_lines,
@@ -18,8 +15,6 @@ from cory.runs.files import (
     sound_lines,
     whole_lines,
 )
-from cory.runs.recorder import Recorder
-from cory.runtime.worker import build_parts
 
 LINES = [{"n": 1, "text": "\u2028 ‘x’\n"}, {"n": 2}]
 
@@ -80,30 +75,3 @@ def test_a_full_disk_is_said_and_leaves_no_part_of_a_line(
     with pytest.raises(WriteError, match=r"\(No space left on device\); the same command goes on"):
         append_lines(path, [{"n": 3}])
     assert read_lines(path) == LINES
-
-
-def test_what_a_finished_run_leaves_is_on_the_disk(
-    config_of: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before the checkpoints are removed: agents, and all records."""
-    synced: set[int] = set()
-    fsync = os.fsync
-
-    def noted(handle: int) -> None:
-        synced.add(os.fstat(handle).st_ino)
-        fsync(handle)
-
-    monkeypatch.setattr(os, "fsync", noted)
-    config = config_of()
-    agents = builder("algorithm", config.algorithm.name)(config.algorithm, build_parts(config))
-    export_agents(agents.agents, config, "c0ffee", tmp_path)
-    assert len([*tmp_path.rglob("*")]) > 10
-    recorder = Recorder(tmp_path, config, 0)
-    recorder.start(0, None)
-    recorder.log(0, {"a": 1.0, "time/b": 2.0})
-    recorder.log_lines([{"iteration": 0}])
-    recorder.log_scores({"iteration": 0})
-    recorder.finish()
-    recorder.close()
-    left = [*tmp_path.rglob("*"), tmp_path]
-    assert {path.stat().st_ino for path in left} <= synced

@@ -14,9 +14,7 @@ import pytest
 from cory.runs.run_dir import in_use
 from cory.runs.signals import stop_code, stoppable
 from cory.runtime import launch, worker
-from cory.runtime.launch import REFUSED, STOPPED, exit_code
 from tests.support.commands import (
-    ROOT,
     SOON,
     Command,
     last_wins,
@@ -139,24 +137,6 @@ def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path) -> N
     until(lambda: not workers(run_dir), SOON)
 
 
-@pytest.mark.parametrize(
-    ("module", "library"),
-    [
-        ("cory.train", "hydra"),
-        ("cory.runtime.worker", "torch"),
-    ],
-)
-def test_ctrl_c_while_a_program_imports_its_libraries_is_no_traceback(
-    tmp_path: Path, module: str, library: str
-) -> None:
-    # a library of this name, found before the real one
-    (tmp_path / f"{library}.py").write_text(
-        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
-    )
-    command = Command(tmp_path, ["-m", module, "run"], PYTHONPATH=f"{tmp_path}:{ROOT}")
-    assert (command.wait(), command.out, command.err) == (-signal.SIGINT, "", "")
-
-
 def multinode(run_dir: Path, port: int) -> list[str]:
     return [
         "hardware=multinode",
@@ -207,43 +187,6 @@ def test_nodes_that_never_come_are_not_waited_for_after_a_signal(
     time.sleep(1)
     command.send_signal(signal.SIGTERM)
     assert command.wait(SOON) == 143
-
-
-SILENT = 1000  # in place of REFUSED: the worker left without a word
-
-
-class Failure:
-    """What torch says of a worker that failed."""
-
-    def __init__(self, exitcode: int, timestamp: int) -> None:
-        self.exitcode = REFUSED if exitcode == SILENT else exitcode
-        self.error_file_data: dict[str, object] = {"message": "<NONE>"}
-        if exitcode == SILENT:
-            return
-        said = {"message": f"error: reason {timestamp}", "extraInfo": {"nanoseconds": timestamp}}
-        self.error_file_data = {"message": said}
-
-
-@pytest.mark.parametrize(
-    ("codes", "expected", "said"),
-    [
-        ([REFUSED, -9, -15], REFUSED, "error: worker 1 was ended by SIGKILL: killed by hand, or"),
-        ([REFUSED, 134], REFUSED, "error: worker 1 ended with exit code 134\n"),
-        ([-15, REFUSED], REFUSED, "error: reason 8\n"),
-        ([REFUSED, REFUSED], REFUSED, "error: reason 8\n"),  # rank 1 was the first
-        ([REFUSED, SILENT], REFUSED, "error: worker 1 ended with exit code 1\n"),
-        ([STOPPED, -11], REFUSED, "error: worker 1 was ended by SIGSEGV\n"),
-        ([STOPPED, STOPPED], STOPPED, ""),
-        ([-15, -15], STOPPED, ""),
-    ],
-)
-def test_the_verdict_names_the_worker_that_failed_first(
-    codes: list[int], expected: int, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    failures = {rank: Failure(code, 9 - rank) for rank, code in enumerate(codes)}
-    assert exit_code(failures) == expected  # type: ignore[arg-type]  # all that is read is there
-    err = capsys.readouterr().err
-    assert err.startswith(said) and bool(err) == bool(said) and err.count("\n") <= 1
 
 
 def test_processes_share_the_cores_unless_the_user_says_otherwise(

@@ -241,24 +241,3 @@ def test_rows_that_cannot_be_used_are_refused(
     row = ROWS[name][0]
     message = refusal(lambda: make(name, rows=[row, {**row, **change}]))
     assert "train.jsonl line 2" in message and said in message
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("gsm8k task.max_prompt_tokens=9", "task.max_prompt_tokens=9: all 1 training prompts are"),
-        ("gsm8k task.observer_template='{answers}'", "must contain {query} or {prompt}"),
-        ("anli task.observer_template='{prompt} {answers}'", "task.observer_template=|{query}: "),
-        ("gsm8k task.prompt_template='{prompt}{prompt}'", "task.observer_template=|{query}: "),
-        ("math task.prompt_column=grade", "task.prompt_column=grade is not in the data; it has"),
-        ("math task.only=[4]", "there is no such row in task.train_split=train"),
-        (
-            "math task.only_column=grade",
-            "task.only_column=grade is not in the data; it has",
-        ),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(words: str, said: str, make: Make) -> None:
-    name, _, override = words.partition(" ")
-    message = refusal(lambda: make(name, override))
-    assert all(part in message for part in said.split("|")), message

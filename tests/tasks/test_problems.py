@@ -14,7 +14,6 @@ from cory.tasks.answers import final_number
 from cory.tasks.problems import KINDS, PARTS, draw_distinct, draw_problem, part_of
 from cory.tasks.prompts import PromptsTask
 from tests.support.composing import parsed
-from tests.support.refusals import refusal
 
 
 def task(tokenizer: Any, *overrides: str, seed: int = 0) -> PromptsTask:
@@ -141,18 +140,3 @@ def test_every_run_and_machine_has_the_same_questions(tokenizer: Any) -> None:
     parts = task(tokenizer, *words, "task.test_split='test[:1]'").parts
     assert any("Finn has 40 pencils and buys 3 jars" in one.text for one in parts["train"])
     assert parts["test"][0].text == "Question: What is 25 + 2 - 9 + 5 + 2? Answer:"
-
-
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("task.kinds=[adds]", "task.kinds: adds is not one of add, subtract, multiply, story, mix"),
-        ("task.kinds=[multiply]", "task.test_problems=500: multiply: only "),
-        ("task.kinds=[]", "task.source=generated: needs task.kinds, got []"),
-        ("task.train_problems=null", "task.source=generated: needs task.train_problems, got null"),
-        ("task.train_split='train[:0%]'", "task.train_split=train[:0%] has none of the 100"),
-        ("task.source=hub", "task.source=hub: needs task.path, got null"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(override: str, said: str, tokenizer: Any) -> None:
-    assert said in refusal(lambda: task(tokenizer, "task.train_problems=100", override))

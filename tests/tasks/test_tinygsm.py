@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cory import distributed
 from cory.tasks.prompts import PromptsTask
-from cory.tasks.sandbox import process
 from cory.tasks.sandbox.process import ProgramResult, answer_of
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
@@ -91,22 +89,6 @@ def test_the_answer_is_what_the_program_returns(
 )
 def test_whole_numbers_are_answers(returned: str, answer: str | None) -> None:
     assert answer_of(ProgramResult("value", returned)) == answer
-
-
-def test_one_process_runs_the_programs(
-    folder: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = task(folder, tokenizer)
-    found = [ProgramResult("value", str(n)) for n in range(len(ROWS))]
-    monkeypatch.setattr(distributed, "count", lambda: 2)
-    monkeypatch.setattr(distributed, "rank", lambda: 1)
-    monkeypatch.setattr(  # whether the first process is done, then what it has
-        distributed, "from_first", lambda own: True if own is True else (found, None, None)
-    )
-    monkeypatch.setattr(process, "program_results", None)
-    other = task(folder, tokenizer)
-    assert [p.answer for p in other.parts["train"]] == [str(n) for n in range(len(ROWS))]
-    assert whole.parts["test"] == other.parts["test"]
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from cory import trainers
 from cory.config import Config
 from cory.episode import Batch, Episode, Prompt, Turn
 from cory.functional.logprobs import copied_share, distinct_share
-from cory.trainers.metrics import agent_metrics, tail_of, transfer_metrics
+from cory.trainers.metrics import agent_metrics, transfer_metrics
 from tests.support.building import LetterShare, build
-from tests.support.close import assert_close
 
 EOS = 0
 
@@ -104,14 +102,3 @@ def test_a_step_logs_them_by_agent_and_by_role(config_of: Callable[..., Config])
     assert metrics["transfer/copy_rate/observer"] == pytest.approx(sum(copied) / 8)
     gain = metrics["objective/score/observer"] - metrics["objective/score/pioneer"]
     assert metrics["transfer/gain/observer"] == pytest.approx(gain)
-
-
-@pytest.mark.parametrize("count", [1, 2, 7, 100])
-def test_the_tail_of_more_numbers_than_torch_takes(
-    count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    values = torch.randn(count, generator=torch.Generator().manual_seed(count))
-    expected = tail_of(values)
-    assert_close(expected, values.quantile(0.99))
-    monkeypatch.setattr(trainers.metrics, "TORCH_TAKES", 0)
-    assert_close(tail_of(values), expected)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cory.config import ConfigError
 from cory.config.options import builder
 from cory.seeding import EpochSampler
 from tests.support.composing import parsed
@@ -45,23 +44,3 @@ def test_changed_data_are_refused(place: int, tmp_path: Path, tokenizer: Any) ->
     said = refusal(lambda: read(changed).load_state_dict(state))
     assert said.startswith("task.path=")
     assert "the data are not those that this run began with" in said
-
-
-@pytest.mark.parametrize("place", [0, 3])
-def test_changed_words_are_refused(place: int, tmp_path: Path, tokenizer: Any) -> None:
-    def read(words: list[str]) -> EpochSampler:
-        for name, part in (("train", words[:2]), ("test", words[2:])):
-            (tmp_path / f"{name}.txt").write_text("\n".join(part) + "\n")
-        return sampler_of(
-            *("experiment=spag/llama2_im", "task.source=path", f"task.path={tmp_path}/train.txt"),
-            *(f"task.test_path={tmp_path}/test.txt", "task.train_words=null"),
-            *("task.test_words=null", "task.max_prompt_tokens=2000"),
-            tokenizer=tokenizer,
-        )
-
-    state = read(WORDS).state_dict()
-    read(WORDS).load_state_dict(state)
-    other = [*WORDS]
-    other[place] = "engine"
-    with pytest.raises(ConfigError, match=r"^task: the words: the data are not those"):
-        read(other).load_state_dict(state)

@@ -12,7 +12,6 @@ from cory.episode import Prompt
 from cory.tasks.prompts import PromptsTask
 from cory.tasks.subsets import pick_subset
 from tests.support.composing import parsed
-from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
 
 ROWS = [{"question": f"What is {n} + 1?", "answer": f"#### {n + 1}"} for n in range(40)]
@@ -64,21 +63,6 @@ def test_both_may_come_from_one_split_and_share_nothing(folder: Path, tokenizer:
     # all that are left
     rest = task(folder, tokenizer, *one_split, "task.pick_test=10", "task.pick_seed=4")
     assert sorted(ids(rest, "train")) == sorted(ids(made, "train"))
-
-
-@pytest.mark.parametrize(
-    ("overrides", "said"),
-    [
-        ("task.pick_test=16", "task.pick_test=16: there are only 15 different questions"),
-        ("task.pick_train=26", "task.pick_train=26: there are only 25 different questions besides"),
-        ("task.test_split=train task.pick_train=16 task.pick_test=10", "task.pick_train=16:"),
-        ("task.test_split=train task.pick_train=5", "there are only 0 different questions besides"),
-    ],
-)  # fmt: skip
-def test_picks_that_cannot_be_are_refused(
-    overrides: str, said: str, folder: Path, tokenizer: Any
-) -> None:
-    assert said in refusal(lambda: task(folder, tokenizer, *overrides.split()))
 
 
 def test_the_pick_is_the_same_on_every_machine() -> None:
