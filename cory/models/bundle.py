@@ -64,9 +64,6 @@ class ModelBundle:
         self.pretrained = self._frozen(config.path, f"{group}.path", keep_dropout)
         require_supported(self.pretrained, f"{group}.path={config.path}")
         self.texts.fit(self.pretrained)
-        self.context_length = require_context_length(
-            self.pretrained.config, f"{group}.path={config.path}"
-        )
 
     def _frozen(self, path: str, key: str, keep_dropout: bool) -> PreTrainedModel:
         """A language model on the device, in the precisions of the settings."""
@@ -90,6 +87,13 @@ class ModelBundle:
     def tokens(self, context: Context) -> int:
         """The number of tokens of a rendered context."""
         return self.texts.tokens(context)
+
+    @cached_property
+    def context_length(self) -> int:
+        """In tokens; ConfigError where the model's config.json does not say it."""
+        return require_context_length(
+            self.pretrained.config, f"{self.group}.path={self.config.path}"
+        )
 
     @cached_property
     def stops(self) -> frozenset[int]:

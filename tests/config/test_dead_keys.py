@@ -146,7 +146,7 @@ def kinds() -> set[type[Settings]]:
     for module in pkgutil.iter_modules(cory.config.__path__):
         values = vars(importlib.import_module(f"cory.config.{module.name}")).values()
         found |= {v for v in values if isinstance(v, type) and issubclass(v, Settings)}
-    tables = [table.values() for table, _ in KINDS.values()]
+    tables = [table.values() for table in KINDS.values()]
     named = {one.settings for table in tables for one in table if isinstance(one, Option)}
     return found - ({base for kind in found for base in kind.__mro__[1:]} - named)
 
