@@ -17,6 +17,7 @@ from cory.config import Config
 from cory.episode import Batch
 from cory.models.policy import Policy
 from cory.runtime.summary import episodes
+from cory.seeding import uniforms
 from cory.trainers.ppo import Estimate
 from tests.support.building import LetterShare, build, measure, steps
 from tests.support.refusals import refusal
@@ -144,6 +145,14 @@ def test_a_play_that_breaks_a_rule_is_refused_with_its_line(
     assert rule in said and "\n" not in said
 
 
+def test_as_many_utterances_as_allowed_and_no_more(team: Team) -> None:
+    three = "[await team.one.say('a') for _ in range(3)]"
+    text = f"async def play(prompt, team):\n    {three}\n    return 1\n"
+    build(team(text, "algorithm.max_utterances=3")).step(0)
+    said = refusal(lambda: build(team(text, "algorithm.max_utterances=2")).step(0))
+    assert "more than algorithm.max_utterances=2 utterances" in said
+
+
 def test_a_play_is_a_coroutine_that_speaks(team: Team) -> None:
     said = refusal(lambda: build(team("def play(prompt, team):\n    return 1\n")))
     assert "must be a coroutine: async def play(prompt, team)" in said
@@ -263,7 +272,10 @@ def test_self_play_against_earlier_versions(team: Team, tmp_path: Path) -> None:
         weights[iteration + 1] = (
             trainer.agents["one"].model.lm.transformer.wte.weight.detach().clone()
         )
-    assert played[0] == 0 and len({*played}) > 2
+    # any version so far, the newest with it
+    drawn = [float(uniforms((config.seed, "pool", done), 1)) for done in range(1, 6)]
+    assert played == [0, *(int(share * (1 + done)) for done, share in enumerate(drawn, 1))]
+    assert len({*played}) > 2
     state = trainer.state_dict()
     again = build(config)
     again.load_state_dict(state)
