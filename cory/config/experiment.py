@@ -71,7 +71,7 @@ class Config(Settings):
     checkpoint_every: Number  # iterations; 0: after the last one, or where it is asked to stop
     export_every: Number  # iterations between agents written as folders; 0: only at the end
     keep_last: Count
-    keep_state: bool | None  # keep a finished run's last one; None: up to 1 GiB, not in sweeps
+    keep_state: bool  # keep a finished run's last checkpoint, to give it more iterations later
     keep_best: Text | None
     keep_best_mode: Literal["max", "min"]
     init_from: Text | None

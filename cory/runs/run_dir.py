@@ -11,17 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from omegaconf import Container, DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from omegaconf.resolvers.oc import env
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config import Config, ConfigError, MaftConfig, flat, nearest, require
 from cory.runs.files import write_whole
 
 SETTINGS = "config.yaml"
-ENVIRONMENT = "oc.env"  # OmegaConf's resolver of environment variables
-HIDDEN = "cory-hides-the-environment"  # stands for what it gives; one word, for `oc.decode`
 ITERATIONS_KEY = "algorithm.iterations"  # the setting that may grow
 # settings that may differ between two starts of the same run
 FREE = (
@@ -71,39 +68,21 @@ def read_settings(run_dir: Path, said: str | None = None) -> DictConfig:
     require(path.is_file(), f"{said}: there is no run")
     try:
         stored = OmegaConf.load(path)
+        assert isinstance(stored, DictConfig), "it is no mapping"
         resolved(stored)  # before anybody relies on a value: it may refer to nothing
-    except (OSError, ValueError, YAMLError, OmegaConfBaseException, RecursionError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    except (OSError, ValueError, YAMLError, OmegaConfBaseException, AssertionError) as error:
+        reason = str(error).strip().splitlines()[0]
         raise ConfigError(f"{said} holds a {SETTINGS} that cannot be read ({reason})") from error
-    if not isinstance(stored, DictConfig):
-        raise ConfigError(f"{said} holds a {SETTINGS} that cannot be read: it is no mapping")
     return stored
 
 
-def resolved(cfg: Container) -> Any:
-    """The settings as plain values, but for what depends on `${oc.env:NAME}`, which may be secret.
-
-    There the text stays, and every process looks the variable up again; it need not exist here.
-    """
-    OmegaConf.register_new_resolver(ENVIRONMENT, lambda *_: HIDDEN, replace=True)
-    try:
-        hidden = OmegaConf.to_container(cfg, resolve=True)
-    finally:
-        OmegaConf.register_new_resolver(ENVIRONMENT, env, replace=True)
-    return _with_texts(hidden, OmegaConf.to_container(cfg, resolve=False))
+def resolved(cfg: DictConfig) -> dict[str, Any]:
+    """The settings as plain values."""
+    values: Any = OmegaConf.to_container(cfg, resolve=True)
+    return {str(key): value for key, value in values.items()}
 
 
-def _with_texts(value: Any, raw: Any) -> Any:
-    if isinstance(raw, str):
-        return raw if HIDDEN in str(value) else value
-    if isinstance(raw, dict):
-        return {key: _with_texts(value[key], one) for key, one in raw.items()}
-    if isinstance(raw, list):
-        return [_with_texts(*pair) for pair in zip(value, raw, strict=True)]
-    return value
-
-
-def comparable_settings(cfg: Container) -> dict[str, Any]:
+def comparable_settings(cfg: DictConfig) -> dict[str, Any]:
     """Settings by dotted keys, without those in FREE."""
     values = {key: value for key, value in resolved(cfg).items() if key not in FREE}
     return {key: value for key, value in flat(values).items() if not isinstance(value, Mapping)}

@@ -36,6 +36,7 @@ from cory.runtime.launch import JobFailed
 
 JOBLIB = "hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher"
 FOLDER = "hydra.sweep.dir"
+NO_STATE = ["keep_state=false"]  # of many runs it would fill the disk
 LONGEST = 120  # characters of a folder's name
 # what else has no place in it: init_from=<folder> is read by Hydra, to which = and , mean more
 IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]")
@@ -108,7 +109,7 @@ def jobs_of(sweep: Sweep, words: Sequence[str]) -> list[Job]:
         if key == "seed":
             seeds = list(word.sweep_string_iterator()) if several else [str(word.value())]
     return [
-        Job(name, merged(run, words, [f"seed={seed}"]), f"{name}/seed{seed}")
+        Job(name, merged(NO_STATE, run, words, [f"seed={seed}"]), f"{name}/seed{seed}")
         for name, run in sweep.runs.items()
         for seed in seeds
     ]

@@ -47,7 +47,6 @@ from cory.runs.run_dir import (
     lock,
     read_settings,
     settings_digest,
-    why_it_cannot_grow,
 )
 from cory.runs.signals import (
     Stopped,
@@ -66,7 +65,6 @@ from cory.trainers.steps import TrainingDiverged
 
 # what gloo and NCCL say where another process has ended
 LOST = ("/gloo/", "remote process exiting")
-KEPT_STATE = 2**30  # bytes of a training state that is kept unless a setting says otherwise
 # of malloc.h. Older versions of glibc take no larger threshold; with 2 GiB, passes over an output
 # head of 49,152 tokens took 0.9 of the time and three times the memory
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -121,7 +119,7 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
         record.finish()
         if config.keep_best is not None and distributed.rank() == 0:
             print(loop.best_agents())
-        put_state_away(config, checkpoints)
+        checkpoints.end(config.keep_state)
     finally:
         record.close()
 
@@ -196,19 +194,6 @@ def build_parts(config: Config) -> Parts:
             f"exceed the context of {one.group}={one.config.name} ({one.context_length} tokens)",
         )
     return Parts(config, plan_of(config), bundle, partner, task, reward, streams)
-
-
-def put_state_away(config: Config, checkpoints: Checkpoints) -> None:
-    """Keep the training state of a finished run, or remove it, as `keep_state` says."""
-    iterations = config.algorithm.iterations
-    useful = config.sweep == "adhoc" and why_it_cannot_grow(config, iterations) is None
-    at_most = {True: None, False: 0, None: KEPT_STATE if useful else 0}[config.keep_state]
-    size = checkpoints.keep_newest(at_most)
-    if size > 0 and useful:
-        print(
-            f"its training state is kept ({size / 2**20:.0f} MiB); to train longer, type the same "
-            f"with algorithm.iterations={2 * iterations} run_dir={config.run_dir}"
-        )
 
 
 def keep_freed_memory() -> None:

@@ -103,8 +103,6 @@ model.precision=fp8
     -> must be fp32, bf16 or fp16
     -> model.compute_precision=fp8: must be fp32, tf32, bf16 or fp16
 model.compute_precision=fp16 -> does not go with precision=fp32: set both alike, or
-model.path=package:x ; model.sharing=adapters ; model.quantisation=nf4
-    -> model.quantisation=nf4: must be none for path=package:x, a GGUF file that is
 task.max_prompt_tokens=1 -> must not be below task.min_prompt_tokens=2
 task.observer_template='{answers}{query}{x}' -> must not contain {x}
 task.observer_template='{query:{w}} {answers}' -> must not contain {w}

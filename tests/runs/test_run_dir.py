@@ -19,9 +19,7 @@ from cory.runs.run_dir import (
     in_use,
     lock,
     prepare,
-    read_settings,
     require_own,
-    resolved,
     unfinished_run,
     why_it_cannot_grow,
     write_settings,
@@ -63,7 +61,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
         (one_file("agents/mine.txt"), "holds agents but no config.yaml: it is no run; name a new"),
         (one_file("seed0/config.yaml"), "holds seed0 but no config.yaml"),
         (one_file(SETTINGS, b"host: example\n"), "holds a config.yaml that is not of a run"),
-        (one_file(SETTINGS, b"- 1\n"), "cannot be read: it is no mapping"),
+        (one_file(SETTINGS, b"- 1\n"), "cannot be read (it is no mapping)"),
         (one_file(SETTINGS, b"\xff\xfe\x00"), "cannot be read ("),
         (one_file(SETTINGS, b"model: ${nowhere}\n"), "cannot be read ("),
         (one_file(f"{SETTINGS}/mine"), "there is no run"),
@@ -162,20 +160,6 @@ def test_what_depends_on_the_length(words: tuple[str, ...], part: str | None) ->
     config = parsed(*words, *(["scale=small"] if experiment else []), "algorithm.iterations=10")
     obstacle = why_it_cannot_grow(config, 1)
     assert obstacle is None if part is None else part in str(obstacle)
-
-
-def test_what_a_variable_holds_is_in_no_file_and_the_run_still_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CORY_TEST_SECRET", "s3cret")
-    text = "${oc.env:CORY_TEST_SECRET}"
-    words = [f"wandb.project={text}", f"wandb.tags=['{text}']", "wandb.notes=${wandb.project}"]
-    write_settings(tmp_path, compose_config(*words), words)
-    assert not [path for path in tmp_path.iterdir() if "s3cret" in path.read_text()]
-    wandb = parse_config(read_settings(tmp_path)).wandb
-    assert (wandb.project, list(wandb.tags), wandb.notes) == ("s3cret", ["s3cret"], "s3cret")
-    monkeypatch.delenv("CORY_TEST_SECRET")  # where finished runs are compared
-    assert resolved(read_settings(tmp_path))["wandb"]["project"] == text
 
 
 def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(

@@ -10,7 +10,6 @@ import pytest
 
 from cory.config import Config
 from cory.runs.checkpoint import Checkpoints
-from cory.runtime import worker
 from tests.support.warm import WarmCommand
 
 Run = Callable[..., WarmCommand]
@@ -62,35 +61,13 @@ def test_an_extended_run_ends_as_one_of_that_length(run: Run, tmp_path: Path) ->
     assert again.wait() == 0 and "is complete" in again.out
 
 
-@pytest.mark.parametrize(
-    ("keep", "words", "kept"),
-    [
-        ("true", (), True),
-        ("null", (), True),
-        ("false", (), False),
-        ("null", ("sweep=cory/fig3",), False),
-        ("null", ("one set of games",), False),  # which cannot be extended
-    ],
-)
+@pytest.mark.parametrize("keep", [True, False])
 def test_what_is_kept_of_the_state(
-    config_of: Callable[..., Config],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    keep: str,
-    words: tuple[str, ...],
-    kept: bool,
+    config_of: Callable[..., Config], tmp_path: Path, keep: bool
 ) -> None:
-    sweep = "cory/fig3" if words and "sweep" in words[0] else "adhoc"
-    config = config_of(f"keep_state={keep}").replace(sweep=sweep)
-    if words == ("one set of games",):
-        monkeypatch.setattr(type(config.algorithm), "iterations_per_epoch", None, raising=False)
-    checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 2)
+    checkpoints = Checkpoints(tmp_path, "this run", config_of().hardware, 2)
     for done in (1, 2):
         checkpoints.save(done, {}, {"number": done})
-    worker.put_state_away(config, checkpoints)
+    checkpoints.end(keep)
     left = [p.name for p in (tmp_path / "checkpoints").glob("*")]
-    assert left == (["000002"] if kept else [])
-    monkeypatch.setattr(worker, "KEPT_STATE", 10)  # bytes
-    worker.put_state_away(config, checkpoints)
-    left = [p.name for p in (tmp_path / "checkpoints").glob("*")]
-    assert left == (["000002"] if keep == "true" else [])
+    assert left == (["000002"] if keep else [])

@@ -19,7 +19,9 @@ def test_a_job_for_every_run_and_seed() -> None:
     sweep = Sweep("x/s", {"x/a": ["experiment=e", "k=1"], "x/b": []}, [0, 1])
     jobs = jobs_of(sweep, ["sweep=x/s", "k=2"])
     assert [job.place for job in jobs] == ["x/a/seed0", "x/a/seed1", "x/b/seed0", "x/b/seed1"]
-    assert jobs[0].words == ["experiment=e", "k=2", "sweep=x/s", "seed=0"]
+    own = ["experiment=e", "k=2", "sweep=x/s", "seed=0"]
+    assert jobs[0].words == ["keep_state=false", *own]
+    assert "keep_state=true" in jobs_of(sweep, ["keep_state=true"])[0].words
     assert [job.place for job in jobs_of(sweep, ["seed=7"])] == ["x/a/seed7", "x/b/seed7"]
     assert [job.name for job in jobs_of(sweep, ["seed=range(0,3)"])] == ["x/a"] * 3 + ["x/b"] * 3
     with pytest.raises(ConfigError, match=r"k=2,3: a sweep has one value of each setting but"):
