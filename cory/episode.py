@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -140,19 +140,6 @@ class Episode:
 
     prompt: Prompt
     turns: list[Turn]
-
-
-def as_plain(episode: Episode) -> dict[str, Any]:
-    """An episode as plain values."""
-    return asdict(episode)
-
-
-def of_plain(plain: Mapping[str, Any]) -> Episode:
-    """An episode from the result of `as_plain`."""
-    prompt = dict(plain["prompt"])
-    if prompt.get("messages") is not None:  # JSON knows no tuples
-        prompt["messages"] = tuple(prompt["messages"])
-    return Episode(Prompt(**prompt), [Turn(**turn) for turn in plain["turns"]])
 
 
 def turns_of(episodes: Iterable[Episode], agent: str) -> list[Turn]:

@@ -10,7 +10,6 @@ from typing import Protocol
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import Evaluator
 from cory.models.policy import Policy
-from cory.runs.signals import StopPoint, never_stop
 from cory.trainers.steps import Stateful
 
 
@@ -24,10 +23,10 @@ class Algorithm(Stateful, Protocol):
 
     episodes: list[Episode]  # of the last step
 
-    def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
-        """Roll out and update once; `stop_point` is called where the iteration can be interrupted.
+    def step(self, iteration: int) -> Metrics:
+        """Roll out and update once.
 
-        Stopped: the run was asked to stop within the iteration, which the next start goes on with.
+        Stopped: the run was asked to stop while data were collected; all else is as before.
         """
         ...
 

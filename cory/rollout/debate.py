@@ -1,30 +1,16 @@
 """Debates: every agent answers, sees what the others answered, and answers again."""
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from cory.episode import Context, Prompt, Turn
 from cory.functional.votes import agreement
-from cory.rollout.debate_prompts import DebateWording, Rounds
+from cory.rollout.debate_prompts import DebateWording, Rounds, SumUp
 from cory.rollout.scheduler import Cast, TooLong
 
 DEBATER = "debater_"  # begins the role of a debater
 SUMMARISER = "summariser_"  # begins the role of a debater's summariser
-
-
-class Summariser(Protocol):
-    """Summarises the others' answers for an agent."""
-
-    @property
-    def speaker(self) -> str:
-        """The name of the actor that summarises."""
-        ...
-
-    def contexts(self, prompt: Prompt, rounds: Rounds, agent: int) -> Iterator[Context]:
-        """The summariser's prompt: the full one first, then shorter and shorter ones."""
-        ...
 
 
 @dataclass
@@ -43,7 +29,7 @@ class Debate:
     read: Callable[[str], Hashable | None]  # response -> its answer
     consensus: float | None  # share of equal answers that ends a debate
     scored: bool = False  # agents see the scores of answers
-    summariser: Summariser | None = None  # None: agents read the others' answers themselves
+    summariser: SumUp | None = None  # None: agents read the others' answers themselves
 
     async def play(self, prompt: Prompt, cast: Cast) -> None:
         """Hold the debate about a prompt."""

@@ -54,24 +54,9 @@ class Plain:
         yield prompt.text
 
 
-class FollowUp(Protocol):
-    """Makes the user's message to a chat agent after a round."""
-
-    def __call__(
-        self,
-        prompt: Prompt,
-        turns: Sequence[Turn],
-        agent: int,
-        summary: str | None,
-        quoted: int | None,
-    ) -> str:
-        """The user's next message.
-
-        turns: all agents' latest answers
-        summary: of the others' answers; None: they are quoted
-        quoted: number of others' answers to quote; None: all
-        """
-        ...
+# prompt, all agents' latest answers, agent, summary of the others' answers (None: they are quoted),
+# how many of them to quote (None: all) -> the user's message to a chat agent after a round
+FollowUp = Callable[[Prompt, Sequence[Turn], int, str | None, int | None], str]
 
 
 class Chat:
@@ -178,13 +163,13 @@ class Told:
 
 @dataclass(frozen=True)
 class SumUp:
-    """A `Summariser`: prompts for a summary of the others' last answers."""
+    """Prompts for a summary of the others' last answers."""
 
     prompts: MaftPrompts
     speaker: str  # the actor that summarises
 
     def contexts(self, prompt: Prompt, rounds: Rounds, agent: int) -> Iterator[Context]:
-        """As `Summariser`; answers are left out from the last one on, but for the first."""
+        """The full prompt first, then shorter ones: without the last answers, but for the first."""
         said = turns_of_others(rounds[-1], agent)
         for count in range(len(said), 0, -1):
             yield self.prompts.summarise.format(

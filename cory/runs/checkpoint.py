@@ -1,8 +1,7 @@
 """Checkpoints: the full state of a run, from which it resumes as if it had never stopped.
 
-`checkpoints/000010/` is the state after ten iterations, `000010-001/` one saved later, within the
-next iteration. A checkpoint is written under another name and then renamed, so it is there whole or
-not at all; a manifest of hashes reveals damage.
+`checkpoints/000010/` is the state after ten iterations. A checkpoint is written under another name
+and then renamed, so it is there whole or not at all; a manifest of hashes reveals damage.
 """
 
 import json
@@ -51,7 +50,7 @@ class Checkpoints:
         state: of this process; tensors and plain values
         """
         first = distributed.rank() == 0
-        place = distributed.from_first(self._new_place(done) if first else self.folder)
+        place = self.folder / f"{done:06d}"
         part = place.with_suffix(PART)
         try:
             if first:
@@ -134,13 +133,6 @@ class Checkpoints:
         """Folders of complete checkpoints, newest first."""
         found = (path.parent for path in self.folder.glob(f"*/{MANIFEST}"))
         return sorted((place for place in found if place.suffix != PART), reverse=True)
-
-    def _new_place(self, done: int) -> Path:
-        """A name that sorts behind those of all checkpoints after no more iterations."""
-        taken = max((path.name for path in self.folder.glob(f"{done:06d}*")), default=None)
-        if taken is None:
-            return self.folder / f"{done:06d}"
-        return self.folder / f"{done:06d}-{int(taken.partition('-')[2] or 0) + 1:03d}"
 
     def _publish(self, part: Path, place: Path, done: int) -> None:
         """Give a checkpoint its manifest and its name; those beyond `keep_last` go."""

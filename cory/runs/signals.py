@@ -19,9 +19,6 @@ STOP_FILE = "CORY_STOP"
 PARENT = "CORY_PARENT"  # environment variable: id of the process whose end is that of its children
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-# called within an iteration where state_dict() holds all that is left of it: saves and may stop
-StopPoint = Callable[[], None]
-
 _received: list[int] = []
 _nothing_to_save: list[Callable[[], bool]] = []  # whether a signal ends what this process does
 _saves: list[bool] = []  # not empty: a run in this process looks at requests, and saves
@@ -29,10 +26,6 @@ _saves: list[bool] = []  # not empty: a run in this process looks at requests, a
 
 class Stopped(Exception):
     """The run was asked to stop, has saved, and can go on later; says where it stands."""
-
-
-def never_stop() -> None:
-    """A `StopPoint` that does nothing."""
 
 
 @contextmanager

@@ -4,11 +4,9 @@ import copy
 import math
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,6 @@ from cory.runs.signals import Stopped, leave_if_asked, stopping_anywhere
 from cory.trainers.steps import TrainingDiverged
 
 EVALUATION = "eval/"  # begins the metrics that only evaluations have
-SAVE_AFTER_S = 600.0  # an iteration that lasts longer than this is saved at its next stop point
 # kind of number that the bar shows -> the metrics that are of this kind, of each agent or turn
 SHOWN = {
     "reward": r"objective/score/.+",
@@ -56,7 +53,6 @@ class Loop:
     export: Callable[[Path, int], None]  # writes the agents as they are after so many iterations
     reward: RunReward | None = None  # one that follows the run: logged with each iteration
     saved: int | None = field(default=None, init=False)  # iterations before the newest checkpoint
-    saved_at: float = field(default_factory=time.monotonic, init=False)
     pending: Metrics = field(default_factory=dict, init=False)  # what is not logged yet
     ended: int | None = field(default=None, init=False)  # iterations of the finished run before
     # of keep_best: metric, mode, best value so far and the iteration that has it
@@ -142,9 +138,8 @@ class Loop:
             self.reward.at(iteration)
         untouched = copy.deepcopy(self.algorithm.state_dict())
         try:
-            metrics = self.algorithm.step(iteration, partial(self._stop_point, iteration))
-        except Stopped:
-            # where no stop point has saved, data were collected: the weights are as before
+            metrics = self.algorithm.step(iteration)
+        except Stopped:  # while data were collected: the weights are as before
             if self.saved != iteration:
                 self._save(iteration, algorithm=untouched)
             raise
@@ -160,16 +155,6 @@ class Loop:
             kept = self.algorithm.episodes[: self.config.samples_kept]
             self.record.log_samples(iteration, kept)
         return metrics
-
-    def _stop_point(self, iteration: int) -> None:
-        """Save within an iteration if the last time is long ago or the run is to stop: Stopped."""
-        stop = stopping_anywhere()
-        long = time.monotonic() - self.saved_at >= SAVE_AFTER_S
-        if stop or distributed.any_of(long and self.config.checkpoint_every > 0):
-            self._save(iteration)
-        if stop:
-            iterations = self.config.algorithm.iterations
-            raise Stopped(f"saved within iteration {iteration + 1} of {iterations}")
 
     def _measure(self, iteration: int, where: str) -> Metrics:
         """Metrics of an evaluation; its responses go to samples.jsonl. Stopped if the run is to.
@@ -225,7 +210,7 @@ class Loop:
             "best": self.best,
         }
         self.checkpoints.save(done, self.algorithm.agents, state)
-        self.saved, self.saved_at = done, time.monotonic()
+        self.saved = done
 
     def _resume(self) -> tuple[int, bool]:
         """Restore everything from the newest checkpoint; else evaluate the untrained agents.

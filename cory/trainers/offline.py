@@ -16,7 +16,6 @@ from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import OfflineLoss, utterance_logprobs
 from cory.models.policy import Policy, lengths_of
-from cory.runs.signals import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.trainers.sanity_checks import (
     CheckedUpdate,
@@ -102,7 +101,7 @@ class OfflineTrainer:
         self.order: list[int] = []  # in which its games are learnt from
         self.references: list[list[float]] = []  # game -> reference of each example
 
-    def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
+    def step(self, iteration: int) -> Metrics:
         """One iteration: at the beginning of an epoch collect games; learn from a part of them.
 
         Once the games are collected, it cannot be interrupted.

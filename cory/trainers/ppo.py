@@ -36,7 +36,6 @@ from cory.models.passes import reference_states
 from cory.models.policy import Actor, PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut
-from cory.runs.signals import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.metrics import agent_metrics, value_metrics
@@ -96,7 +95,7 @@ class PPOTrainer:
     def __post_init__(self) -> None:
         self.prompts_drawn = self.config.prompts_drawn()
 
-    def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
+    def step(self, iteration: int) -> Metrics:
         """One iteration: roll out, score, assign credit, and update every agent on its own turns.
 
         It cannot be interrupted.

@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 from cory.config import BatchPlan, SupervisedConfig
-from cory.episode import Episode, Metrics, as_plain, of_plain
+from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import weighted_nll
 from cory.models.policy import Policy, lengths_of
-from cory.runs.signals import StopPoint, never_stop
 from cory.seeding import Streams
 from cory.trainers.sanity_checks import CheckedUpdate, checked_update
 from cory.trainers.steps import (
@@ -74,32 +73,6 @@ def response_nll(logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: 
 
 
 @dataclass
-class IterationState:
-    """An iteration in which some policies have been fine-tuned and others have not."""
-
-    examples: dict[str, list[Example]]  # of the policies that are still to be fine-tuned
-    metrics: Metrics  # so far
-    episodes: list[Episode]
-
-    def state_dict(self) -> dict[str, Any]:
-        """Its state as plain values."""
-        examples = {
-            name: [(e.context_ids, e.response_ids, e.label) for e in own]
-            for name, own in self.examples.items()
-        }
-        episodes = [as_plain(episode) for episode in self.episodes]
-        return {"examples": examples, "metrics": dict(self.metrics), "episodes": episodes}
-
-    @classmethod
-    def of(cls, state: dict[str, Any]) -> IterationState:
-        """From what `state_dict` returned."""
-        examples = {
-            name: [Example(*fields) for fields in own] for name, own in state["examples"].items()
-        }
-        return cls(examples, dict(state["metrics"]), [of_plain(own) for own in state["episodes"]])
-
-
-@dataclass
 class SupervisedTrainer:
     """Minibatch steps on examples, for one policy after another.
 
@@ -122,37 +95,27 @@ class SupervisedTrainer:
     metric_name: Callable[[str, str], str] = "supervised/{}/{}".format
     average: str = "tokens"  # tokens | responses: what counts alike in the loss of a minibatch
     episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
-    unfinished: IterationState | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         # iterations in which a policy learnt, from the first that changed weights on
         self.updates = dict.fromkeys(self.agents, 0)
         self.idle = dict.fromkeys(self.agents, 0)  # ... and in which it had no example
 
-    def step(self, iteration: int, stop_point: StopPoint = never_stop) -> Metrics:
+    def step(self, iteration: int) -> Metrics:
         """One iteration: collect examples, and update every policy on its own.
 
-        It can be interrupted between two policies: the remaining examples are part of the state.
+        Once they are collected, it cannot be interrupted.
         """
         clock = Clock()
-        if self.unfinished is None:
-            collected = self.collect(iteration)
-            examples = {name: list(collected.examples[name]) for name in self.agents}
-            metrics = dict(collected.metrics)
-            self.unfinished = IterationState(examples, metrics, collected.episodes)
-            clock.lap("rollout_s")
-        state = self.unfinished
-        while state.examples:
-            name, own = next(iter(state.examples.items()))
-            state.metrics |= self._learn(self.agents[name], own, iteration)
-            del state.examples[name]
+        collected = self.collect(iteration)
+        metrics = dict(collected.metrics)
+        clock.lap("rollout_s")
+        for name, policy in self.agents.items():
+            metrics |= self._learn(policy, collected.examples[name], iteration)
             clock.lap("update_s")
-            require_finite(iteration, state.metrics)
-            if state.examples:
-                stop_point()
-        self.episodes = state.episodes
-        self.unfinished = None
-        return state.metrics | clock.metrics()
+            require_finite(iteration, metrics)
+        self.episodes = collected.episodes
+        return metrics | clock.metrics()
 
     def _learn(self, policy: Policy, examples: Sequence[Example], iteration: int) -> Metrics:
         """Update one policy, unless it has no examples."""
@@ -235,7 +198,6 @@ class SupervisedTrainer:
         return states_of(self.carried) | {
             "updates": dict(self.updates),
             "idle": dict(self.idle),
-            "begun": None if self.unfinished is None else self.unfinished.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -243,5 +205,3 @@ class SupervisedTrainer:
         load_states(self.carried, state)
         self.updates = dict(state["updates"])
         self.idle = dict(state["idle"])
-        begun = state["begun"]
-        self.unfinished = None if begun is None else IterationState.of(begun)

@@ -68,26 +68,6 @@ def test_debates_are_left_after_a_batch_and_batches_change_nothing(
         trainer.collect(0)
 
 
-def test_a_run_that_is_asked_to_stop_goes_on_between_two_policies(
-    maft: Settings, tmp_path: Path
-) -> None:
-    """The loop saves there, and the same command ends with the same weights."""
-
-    def run(folder: str, stop_at: int | None) -> list[Any]:
-        config = maft(f"run_dir={tmp_path / folder}", "evaluation.prompts=2")
-        asked: list[bool] = []
-
-        def stops() -> bool:
-            asked.append(True)
-            return len(asked) == stop_at
-
-        return looped(config, stops)
-
-    with pytest.raises(Stopped, match="saved within iteration 1 of 1"):
-        run("cut", 4)  # after two batches of debates
-    assert run("cut", None) == run("whole", None)
-
-
 def test_a_stop_while_debates_are_held_loses_no_iteration_before_them(
     maft: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from cory.algorithms.cory import Roles, pioneer_observer
 from cory.config import ConfigError, MaporlConfig
-from cory.episode import Context, Episode, Prompt, Turn, as_plain, of_plain
+from cory.episode import Context, Prompt, Turn
 from cory.rollout.debate_prompts import Chat, Graded, Plain
 from cory.rollout.scheduler import Play, single_turn
 from cory.tasks.prompts import PromptsForm
@@ -70,11 +68,3 @@ def test_a_model_that_does_not_chat_cannot_be_shown_messages() -> None:
     assert list(Plain(form).contexts(PLAIN, [], 0)) == ["Why?"]
     with pytest.raises(ConfigError, match=r"^prompt a is made of chat messages, .* partner.chat"):
         list(Plain(form).contexts(PROMPT, [], 0))
-
-
-def test_an_episode_comes_back_from_plain_values() -> None:
-
-    episode = Episode(PROMPT, [turn("a", "one")])
-    assert of_plain(json.loads(json.dumps(as_plain(episode)))) == episode
-    other = Episode(PLAIN, [])
-    assert of_plain(json.loads(json.dumps(as_plain(other)))) == other

@@ -175,29 +175,6 @@ def test_an_unfinished_checkpoint_is_no_checkpoint(saved: Saved) -> None:
     assert not part.exists()  # or every kill would leave its own
 
 
-def test_an_iteration_is_saved_again_further_on_in_it(
-    saved: Saved, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A kill or a failure while that is done leaves the one before."""
-
-    def move(path: Path, place: Path) -> Path:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", move)
-        with pytest.raises(WriteError, match=r"last good one is .*000003"):
-            saved.checkpoints.save(3, {}, {"number": 33})
-    assert saved.newest() == 3
-    for number in (33, 34):
-        saved.checkpoints.save(3, {}, {"number": number})
-        saved.checkpoints = saved.begin_again()
-        found = saved.checkpoints.restore({})
-        assert found is not None and (found[0], found[1]["number"]) == (3, number)
-    assert sorted(p.name for p in saved.folder.iterdir()) == ["000003", "000003-001", "000003-002"]
-    saved.checkpoints.save(4, {}, {"number": 4})
-    assert saved.newest() == 4
-
-
 def test_only_the_last_ones_are_kept(config_of: ConfigOf, tmp_path: Path) -> None:
     saved = Saved(tmp_path, config_of().hardware, keep_last=2)
     assert sorted(p.name for p in saved.folder.iterdir()) == ["000002", "000003"]

@@ -12,7 +12,6 @@ import pytest
 from cory.config import Config
 from cory.episode import Metrics
 from cory.runs.checkpoint import Checkpoints
-from cory.runs.signals import StopPoint
 from cory.runtime.loop import Loop
 from cory.trainers.steps import TrainingDiverged
 from tests.support.composing import parsed
@@ -29,7 +28,7 @@ def test_an_iteration_that_diverges_is_logged_with_what_was_measured_before_it(
         def state_dict(self) -> dict[str, object]:
             return {}
 
-        def step(self, iteration: int, stop_point: StopPoint) -> Metrics:
+        def step(self, iteration: int) -> Metrics:
             raise TrainingDiverged(iteration, "no loss", {"loss": 1.0})
 
     def log(iteration: int, metrics: Metrics) -> None:
