@@ -15,7 +15,6 @@ import torch
 from cory.algorithms.cory import Roles, pioneer_observer
 from cory.algorithms.maft import BASE, MaftDebates
 from cory.algorithms.maporl import TrainedDebates
-from cory.algorithms.parts import Parts
 from cory.algorithms.team import rules_of, team_actors
 from cory.config import (
     Config,
@@ -44,6 +43,7 @@ from cory.runs.export import start_from
 from cory.runs.run_dir import AGENTS, read_settings, require_agents
 from cory.seeding import Streams
 from cory.tasks import Form, NoAnswers
+from cory.trainers.parts import Parts
 from cory.user_function import load_function
 
 

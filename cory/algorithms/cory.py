@@ -3,15 +3,14 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from cory.algorithms.parts import Parts, credit_rule, numbered
+from cory.algorithms.credit import credit_rule
 from cory.config import CoryConfig
 from cory.episode import Episode, Metrics, Prompt, score_of
-from cory.evaluation.evaluate import TeamEvaluator
-from cory.evaluation.response_scores import score_metrics
 from cory.functional.credit import own_and_later, own_score
 from cory.rollout.scheduler import Cast, Play
 from cory.trainers.metrics import role_metrics, transfer_metrics
-from cory.trainers.ppo import PPOTrainer, estimator_of
+from cory.trainers.parts import Parts, numbered
+from cory.trainers.ppo import PPOTrainer
 
 # observer_context(query, answers so far) -> the observer's prompt
 ObserverContext = Callable[[str, Sequence[str]], str]
@@ -104,29 +103,13 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
         return role_metrics(episodes, metrics) | transfer_metrics(episodes, parts.bundle.stops)
 
     transfer = parts.task.observer_context if config.knowledge_transfer else None
-    play = pioneer_observer(roles, transfer)
-    evaluator = TeamEvaluator(
-        agents,
-        parts.task,
-        parts.reward,
-        config.sampling,
-        play,
-        agents,
-        team_metrics=score_metrics,
-    )
+    credit = credit_rule(config.credit, shared) if config.collective_reward else own_score
     return PPOTrainer(
-        config,
-        parts.plan,
+        parts,
         agents,
-        parts.task,
-        parts.reward,
-        parts.streams,
-        play=play,
-        actors=agents,
-        assign_credit=credit_rule(config.credit, shared) if config.collective_reward else own_score,
-        estimate=estimator_of(config),
+        pioneer_observer(roles, transfer),
+        credit,
         describe=describe,
         after_step=after_step,
-        evaluate=evaluator,
-        carried={**parts.carried, "roles": roles},
+        carried={"roles": roles},
     )

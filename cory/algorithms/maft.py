@@ -12,7 +12,6 @@ from pathlib import Path
 from torch import Tensor
 
 from cory.algorithms.maft_data import DebateCollector
-from cory.algorithms.parts import Parts
 from cory.config import MaftConfig
 from cory.endpoint import Endpoint
 from cory.episode import Context, Metrics, Prompt
@@ -27,6 +26,7 @@ from cory.rollout.debate_prompts import Chat, DebateWording, Identified, Plain, 
 from cory.rollout.endpoint import REPLIES, EndpointActor, Server
 from cory.rollout.scheduler import Cast
 from cory.tasks import Form, Task
+from cory.trainers.parts import Parts
 from cory.trainers.supervised import FinetunePlan, SupervisedTrainer
 
 BASE = "base"  # the untrained model
@@ -72,16 +72,13 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         if config.start == "base"
     }
     return SupervisedTrainer(
-        config,
-        parts.plan,
+        parts,
         policies,
-        parts.streams,
-        collect=collector,
+        collector,
+        evaluator,
         finetune_plan=lambda name, iteration: finetune_plan(
             config, name, iteration, starts.get(name)
         ),
-        evaluate=evaluator,
-        carried=parts.carried,
     )
 
 

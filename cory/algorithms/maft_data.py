@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 
 from cory import distributed
-from cory.algorithms.parts import Parts
 from cory.config import MaftConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.debates import shortened_share
@@ -16,6 +15,7 @@ from cory.functional.votes import Answers, VoteRule, mix_critic_debates, select
 from cory.models.policy import Actor, Policy
 from cory.rollout.scheduler import Play, RollOut
 from cory.runs.signals import leave_if_asked
+from cory.trainers.parts import Parts
 from cory.trainers.supervised import CollectedExamples, Example
 
 # the first number of a random stream's key

@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from cory.algorithms.parts import Parts
 from cory.config import MaporlConfig, SFTConfig, require
 from cory.episode import Context, Episode, score_of
 from cory.evaluation.debates import DebateMetrics, roll_out_metrics
@@ -17,7 +16,8 @@ from cory.rewards import Reward, ScoredOnce
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Graded, Plain
 from cory.tasks.answer_kinds import judge_rest
-from cory.trainers.ppo import PPOTrainer, estimator_of
+from cory.trainers.parts import Parts
+from cory.trainers.ppo import PPOTrainer
 
 
 def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
@@ -55,20 +55,15 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
         credit(episodes)
 
     return PPOTrainer(
-        config,
-        parts.plan,
+        parts,
         agents,
-        parts.task,
-        debates.reward,
-        parts.streams,
-        play=debates.debate(config.agents, config.turns).play,
+        debates.debate(config.agents, config.turns).play,
+        assign_credit,
         actors=actors,
-        assign_credit=assign_credit,
-        estimate=estimator_of(config),
+        reward=debates.reward,
+        evaluator=debates.evaluator(agents, actors),
         learners=lambda iteration: learners(config, iteration),
         describe=lambda episodes, metrics: roll_out_metrics(episodes, config.agents),
-        evaluate=debates.evaluator(agents, actors),
-        carried=parts.carried,
     )
 
 

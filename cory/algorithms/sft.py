@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cory.algorithms.maporl import TrainedDebates
-from cory.algorithms.parts import Parts
 from cory.config import SFTConfig
 from cory.episode import Episode
 from cory.evaluation.debates import roll_out_metrics
@@ -14,6 +13,7 @@ from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
 from cory.rollout.debate import Debate
 from cory.rollout.scheduler import RollOut
+from cory.trainers.parts import Parts
 from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer
 
 
@@ -28,15 +28,8 @@ def build_sft(config: SFTConfig, parts: Parts) -> SupervisedTrainer:
         debates.debate(config.agents, config.turns),
         speaker=lambda number, agent: debates.reference(agent),
     )
-    return SupervisedTrainer(
-        config,
-        parts.plan,
-        policies,
-        parts.streams,
-        collect=BestDebates(config, parts, debates.reward, frozen, actors),
-        evaluate=debates.evaluator(policies, actors),
-        carried=parts.carried,
-    )
+    collector = BestDebates(config, parts, debates.reward, frozen, actors)
+    return SupervisedTrainer(parts, policies, collector, debates.evaluator(policies, actors))
 
 
 @dataclass(frozen=True)

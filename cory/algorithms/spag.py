@@ -10,7 +10,6 @@ from pathlib import Path
 
 from torch import Tensor
 
-from cory.algorithms.parts import Parts
 from cory.algorithms.spag_data import AGENT, GameCollector, InstructionCollector, Lesson
 from cory.config import ImitationConfig, OfflineConfig, SpagConfig
 from cory.evaluation.games import GameEvaluator
@@ -21,6 +20,7 @@ from cory.rollout.games import Opponents
 from cory.tasks.game import GameTask
 from cory.tasks.instructions import Instructions
 from cory.trainers.offline import ExampleLoss, OfflineTrainer
+from cory.trainers.parts import Parts
 
 
 def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
@@ -81,21 +81,17 @@ def game_trainer(
     bundle.texts.require_learnable()
     config.check_instructions(f"model={parts.config.model.name}", bundle.context_length)
     opponents = Opponents(config, task, policy, frozen, Path(parts.config.run_dir))
-    carried, instructions = parts.carried, None
+    instructions, carried = None, {}
     if config.instructions.per_iteration > 0:
         instructions = Instructions(config.instructions, parts.streams.data)
         carried["instructions"] = instructions
     collector = GameCollector(config, parts, task, reward, policy, opponents, lesson)
     return OfflineTrainer(
-        config,
-        parts.plan,
+        parts,
         policy,
-        parts.streams,
-        collect=collector,
-        instructions=InstructionCollector(
-            instructions, bundle.texts, config.instructions.max_tokens
-        ),
-        loss=loss,
-        evaluate=GameEvaluator(config, policy, task, reward, opponents, collector.fits),
-        carried=carried,
+        collector,
+        InstructionCollector(instructions, bundle.texts, config.instructions.max_tokens),
+        loss,
+        GameEvaluator(config, policy, task, reward, opponents, collector.fits),
+        carried,
     )

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from cory.algorithms.parts import Parts
 from cory.config import OfflineConfig, require
 from cory.episode import TEXT_ONLY, Episode, Metrics, Turn
 from cory.functional.losses import role_weights
@@ -27,6 +26,7 @@ from cory.seeding import generator
 from cory.tasks.game import GameTask
 from cory.tasks.instructions import Instructions
 from cory.trainers.offline import INSTRUCTION, OfflineExample, StoredGames
+from cory.trainers.parts import Parts
 
 AGENT = "agent_0"
 STYLE = 3  # begins the keys of the random numbers for prompts' paraphrases

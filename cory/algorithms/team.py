@@ -8,7 +8,7 @@ from typing import Any
 
 from cory import distributed
 from cory.algorithms.cory import shared_sum
-from cory.algorithms.parts import Parts, credit_rule
+from cory.algorithms.credit import CreditRule, credit_rule
 from cory.config import SamplingConfig, TeamConfig, require
 from cory.endpoint import Endpoint
 from cory.episode import Asked, Context, Episode, Metrics, Turn
@@ -24,7 +24,8 @@ from cory.rollout.team import TeamRules, team_play
 from cory.runs.export import export_agents, load_agent
 from cory.runs.run_dir import AGENTS
 from cory.seeding import uniforms
-from cory.trainers.ppo import PPOTrainer, estimator_of
+from cory.trainers.parts import Parts
+from cory.trainers.ppo import PPOTrainer
 from cory.user_function import load_function
 
 POOL = "pool"  # folder of the run directory: a folder per version, each like a run's own
@@ -47,39 +48,34 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
 
     play = team_play(function, rules_of(config, actors))
     reward = ReturnedOrScored(parts.reward, f"reward={parts.config.reward.name}")
-    return PPOTrainer(
-        config,
-        parts.plan,
+    rules: dict[str, CreditRule] = {
+        "own": own_return,
+        "discounted": partial(own_return, discount=config.turn_discount),
+        "sum": shared_sum,
+        "mean": mean_over_roles,
+        "later": own_and_later,
+    }
+    evaluator = TeamEvaluator(
         agents,
         parts.task,
         reward,
-        parts.streams,
-        play=play,
+        config.sampling,
+        play,
+        actors,
+        team_metrics=partial(return_metrics, config.agents),
+        alone=False,
+    )
+    return PPOTrainer(
+        parts,
+        agents,
+        play,
+        credit_rule(config.credit, rules),
         actors=actors,
-        assign_credit=credit_rule(
-            config.credit,
-            {
-                "own": own_return,
-                "discounted": partial(own_return, discount=config.turn_discount),
-                "sum": shared_sum,
-                "mean": mean_over_roles,
-                "later": own_and_later,
-            },
-        ),
-        estimate=estimator_of(config),
+        reward=reward,
+        evaluator=evaluator,
         describe=lambda episodes, metrics: team_metrics(config.agents, episodes),
         after_step=after_step,
-        evaluate=TeamEvaluator(
-            agents,
-            parts.task,
-            reward,
-            config.sampling,
-            play,
-            actors,
-            team_metrics=partial(return_metrics, config.agents),
-            alone=False,
-        ),
-        carried={**parts.carried, **pools},
+        carried=pools,
     )
 
 

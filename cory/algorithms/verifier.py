@@ -10,7 +10,6 @@ from functools import partial
 
 from torch import Tensor
 
-from cory.algorithms.parts import Parts
 from cory.config import VerifierConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.verifier import VerifierEvaluator
@@ -21,6 +20,7 @@ from cory.rewards.verifier import readings
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.tasks.answer_kinds import judged
+from cory.trainers.parts import Parts
 from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer
 
 VERIFIER = "verifier"
@@ -33,16 +33,13 @@ def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
     author = policies[VERIFIER].reference("reference")
     collector = AnswerCollector(config, policies[VERIFIER], author, parts.task, parts.streams)
     return SupervisedTrainer(
-        config,
-        parts.plan,
+        parts,
         policies,
-        parts.streams,
-        collect=collector,
+        collector,
+        VerifierEvaluator(policies[VERIFIER], author, parts.task, config.sampling),
         loss=partial(verdict_loss, config.likelihood_coef),
         statistics=partial(verdict_statistics, config.likelihood_coef),
         metric_name=lambda what, policy: f"verifier/{what}",
-        evaluate=VerifierEvaluator(policies[VERIFIER], author, parts.task, config.sampling),
-        carried=parts.carried,
         average=config.average,
     )
 

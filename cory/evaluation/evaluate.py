@@ -49,7 +49,7 @@ class TeamEvaluator:
     sampling: SamplingConfig
     play: Play  # with the roles as they are now
     actors: Mapping[str, Actor]
-    team_metrics: Callable[[Task, ResponseSet, EvalRequest], Metrics]
+    team_metrics: Callable[[Task, ResponseSet, EvalRequest], Metrics] = score_metrics
     alone: bool = True  # the agents are also asked one by one
     rows: int | None = None  # rows per batch and process; None: as many as agents sample at once
 

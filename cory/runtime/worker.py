@@ -23,7 +23,6 @@ import transformers
 
 from cory import distributed, memory
 from cory.algorithms import Algorithm
-from cory.algorithms.parts import Parts
 from cory.config import (
     Config,
     ConfigError,
@@ -60,6 +59,7 @@ from cory.runtime.launch import FINISHED, REFUSED, STOPPED, end_with_parent, lea
 from cory.runtime.loop import Loop
 from cory.seeding import Streams
 from cory.tasks import Task
+from cory.trainers.parts import Parts
 from cory.trainers.sanity_checks import FirstUpdateError
 from cory.trainers.steps import TrainingDiverged
 

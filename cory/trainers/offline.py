@@ -4,19 +4,19 @@ import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from cory import distributed
-from cory.config import BatchPlan, ConfigError, OfflineConfig
+from cory.config import ConfigError, OfflineConfig
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import OfflineLoss, utterance_logprobs
 from cory.models.policy import Policy, lengths_of
-from cory.seeding import Streams
+from cory.trainers.parts import Parts
 from cory.trainers.sanity_checks import (
     CheckedUpdate,
     FirstUpdateError,
@@ -81,20 +81,19 @@ class OfflineTrainer:
     Algorithms differ in the functions they pass, not by inheritance.
     """
 
-    config: OfflineConfig
-    plan: BatchPlan
+    parts: Parts
     policy: Policy
-    streams: Streams
-    _: KW_ONLY
     # epoch, whether it was collected before a restart -> its set of games
     collect: Callable[[int, bool], StoredGames]
     instructions: Callable[[int], Sequence[OfflineExample]]  # so many, to imitate beside the games
     loss: ExampleLoss
     evaluate: Evaluator
-    carried: Mapping[str, Stateful]  # components whose state a checkpoint keeps
+    # further components whose state a checkpoint keeps
+    carried: Mapping[str, Stateful] = field(default_factory=dict)
     episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
 
     def __post_init__(self) -> None:
+        self.config: OfflineConfig = self.parts.config.algorithm
         self.agents = {self.policy.name: self.policy}
         self.updates = 0  # iterations from the first that changed weights on
         self.games: list[list[OfflineExample]] | None = None  # of the present set; None: not read
@@ -129,7 +128,7 @@ class OfflineTrainer:
         """Collect another set of games, and draw the order in which they are learnt from."""
         stored = self.collect(epoch, False)
         self.games = [list(own) for own in stored.examples]
-        self.order = torch.randperm(len(self.games), generator=self.streams.shuffle).tolist()
+        self.order = torch.randperm(len(self.games), generator=self.parts.streams.shuffle).tolist()
         self.episodes = list(stored.episodes)
         return dict(stored.metrics)
 
@@ -217,7 +216,7 @@ class OfflineTrainer:
         size, epochs = config.minibatch_size, config.epochs
         steps = epochs * math.ceil(len(rows) / size)
         stage = Stage(place, config.per_epoch, config.learning_rate)
-        chosen_rows = minibatches(len(rows), size, epochs, self.streams.shuffle)
+        chosen_rows = minibatches(len(rows), size, epochs, self.parts.streams.shuffle)
         checked = checked_update(policy, self.agents)
         with nullcontext(CheckedUpdate()) if self.updates else checked as update:
             sums: dict[str, float] = {}
@@ -283,7 +282,7 @@ class OfflineTrainer:
                 "nll_sft": torch.where(instructed, nll.detach(), 0.0).sum(),
             }
 
-        step = optimiser_step(policy, rows, self.plan.microbatch, objective, lengths_of(rows))
+        step = optimiser_step(policy, rows, self.parts.plan.microbatch, objective, lengths_of(rows))
         return step | {"games": float(games), "instructions": float(instructions)}
 
     def _named(self, what: str) -> str:
@@ -291,7 +290,7 @@ class OfflineTrainer:
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimiser, which the engine keeps."""
-        return states_of(self.carried) | {
+        return states_of({**self.parts.carried, **self.carried}) | {
             "updates": self.updates,
             "order": list(self.order),
             "references": [list(own) for own in self.references],
@@ -299,7 +298,7 @@ class OfflineTrainer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        load_states(self.carried, state)
+        load_states({**self.parts.carried, **self.carried}, state)
         self.updates = state["updates"]
         self.order = list(state["order"])
         self.references = [list(own) for own in state["references"]]

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from cory import distributed
-from cory.config import BatchPlan, PPOConfig
+from cory.config import PPOConfig
 from cory.episode import Batch, Episode, Metrics, Turn, absent_turn, turns_of
-from cory.evaluation.evaluate import Evaluator
+from cory.evaluation.evaluate import Evaluator, TeamEvaluator
 from cory.functional.advantages import (
     batch_normalised,
     equal_groups,
@@ -36,9 +36,8 @@ from cory.models.passes import reference_states
 from cory.models.policy import Actor, PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut
-from cory.seeding import Streams
-from cory.tasks import Task
 from cory.trainers.metrics import agent_metrics, value_metrics
+from cory.trainers.parts import Parts
 from cory.trainers.sanity_checks import CheckedUpdate, check_first_batch, checked_update
 from cory.trainers.steps import (
     Clock,
@@ -71,29 +70,34 @@ class PPOTrainer:
     Algorithms differ in the functions they pass, not by inheritance.
     """
 
-    config: PPOConfig
-    plan: BatchPlan
+    parts: Parts
     agents: dict[str, PPOPolicy]
-    task: Task
-    reward: Reward
-    streams: Streams
-    _: KW_ONLY
     play: Play  # an episode: who speaks, seeing what
-    actors: Mapping[str, Actor]  # those who may speak in it: agents and frozen references
     assign_credit: Callable[[list[Episode]], None]  # sets turn.credit
-    estimate: Estimator  # credits and KL -> advantages
-    evaluate: Evaluator
-    carried: Mapping[str, Stateful]  # components whose state a checkpoint keeps
+    _: KW_ONLY
+    actors: Mapping[str, Actor] = field(default_factory=dict)  # who may speak; none: the agents
+    reward: Reward | None = None  # None: the run's
+    evaluator: Evaluator | None = None  # None: of each agent alone, and of all in their play
     # iteration -> the agents that learn in it; None: all
     learners: Callable[[int], Collection[str]] | None = None
     # further metrics of a roll-out
     describe: Callable[[list[Episode], Metrics], Metrics] = lambda episodes, metrics: {}
     # takes the iteration; for instance, exchanges roles
     after_step: Callable[[int], None] = lambda iteration: None
+    # further components whose state a checkpoint keeps
+    carried: Mapping[str, Stateful] = field(default_factory=dict)
     episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
 
     def __post_init__(self) -> None:
+        parts = self.parts
+        self.config: PPOConfig = parts.config.algorithm
+        self.actors = self.actors or self.agents
+        self.judge: Reward = self.reward or parts.reward
         self.prompts_drawn = self.config.prompts_drawn()
+        self.estimate = estimator_of(self.config)
+        self.evaluate: Evaluator = self.evaluator or TeamEvaluator(
+            self.agents, parts.task, self.judge, self.config.sampling, self.play, self.actors
+        )
 
     def step(self, iteration: int) -> Metrics:
         """One iteration: roll out, score, assign credit, and update every agent on its own turns.
@@ -101,10 +105,10 @@ class PPOTrainer:
         It cannot be interrupted.
         """
         clock = Clock()
-        limit = draw_limit(self.config.sampling, self.streams.length)
+        limit = draw_limit(self.config.sampling, self.parts.streams.length)
         self.episodes = self._roll_out(iteration, limit)
         clock.lap("rollout_s")
-        self.reward.score(self.episodes)
+        self.judge.score(self.episodes)
         clock.lap("reward_s")
         self.assign_credit(self.episodes)
         metrics: Metrics = {"rollout/response_limit": float(limit)}
@@ -129,11 +133,11 @@ class PPOTrainer:
     def _roll_out(self, iteration: int, limit: int) -> list[Episode]:
         """Episodes about newly drawn prompts, of responses of at most `limit` tokens."""
         config = self.config
-        drawn = self.task.sample(self.prompts_drawn)
+        drawn = self.parts.task.sample(self.prompts_drawn)
         prompts = [prompt for prompt in drawn for _ in range(config.samples_per_prompt)]
-        key = self.streams.key_of_roll_out()
+        key = self.parts.streams.key_of_roll_out()
         roll_out = RollOut(
-            self.actors, limit, config.sampling, key, reward=self.reward, iteration=iteration
+            self.actors, limit, config.sampling, key, reward=self.judge, iteration=iteration
         )
         with ExitStack() as sampling_as_trained:
             for agent in self.agents.values():
@@ -214,7 +218,7 @@ class PPOTrainer:
         for chosen in paced(self._minibatches(len(batch)), steps, stage, self.config, agent):
             objective = self._objective(agent, batch, estimate, chosen)
             lengths = batch.attention_mask[chosen].sum(1).tolist()
-            step = optimiser_step(agent, chosen, self.plan.microbatch, objective, lengths)
+            step = optimiser_step(agent, chosen, self.parts.plan.microbatch, objective, lengths)
             if not add_step(sums, {key: value / steps for key, value in step.items()}):
                 break
         return {f"ppo/{key}/{agent.name}": value for key, value in sums.items()}
@@ -222,7 +226,7 @@ class PPOTrainer:
     def _minibatches(self, turns: int) -> Iterator[Tensor]:
         """Indices of every minibatch of every epoch; each epoch in an order of its own."""
         for _ in range(self.config.epochs):
-            order = torch.randperm(turns, generator=self.streams.shuffle)
+            order = torch.randperm(turns, generator=self.parts.streams.shuffle)
             yield from torch.split(order, self.config.minibatch_size)
 
     def _objective(
@@ -241,11 +245,15 @@ class PPOTrainer:
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimisers, which the engines keep."""
-        return states_of({**self.agents, **self.carried})
+        return states_of(self._stateful)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        load_states({**self.agents, **self.carried}, state)
+        load_states(self._stateful, state)
+
+    @property
+    def _stateful(self) -> dict[str, Stateful]:
+        return {**self.agents, **self.parts.carried, **self.carried}
 
 
 def estimator_of(config: PPOConfig) -> Estimator:

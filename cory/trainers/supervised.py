@@ -11,17 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cory.config import BatchPlan, SupervisedConfig
+from cory.config import SupervisedConfig
 from cory.episode import Episode, Metrics
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import weighted_nll
 from cory.models.policy import Policy, lengths_of
-from cory.seeding import Streams
+from cory.trainers.parts import Parts
 from cory.trainers.sanity_checks import CheckedUpdate, checked_update
 from cory.trainers.steps import (
     Clock,
     Stage,
-    Stateful,
     add_step,
     load_states,
     minibatches,
@@ -79,14 +78,11 @@ class SupervisedTrainer:
     Algorithms differ in the functions they pass, not by inheritance.
     """
 
-    config: SupervisedConfig
-    plan: BatchPlan
+    parts: Parts
     agents: Mapping[str, Policy]
-    streams: Streams
-    _: KW_ONLY
     collect: Callable[[int], CollectedExamples]  # iteration -> the examples of every policy
     evaluate: Evaluator
-    carried: Mapping[str, Stateful]  # components whose state a checkpoint keeps
+    _: KW_ONLY
     loss: TokenLoss = response_nll
     statistics: Statistics = lambda *_: {}  # logged beside the loss, mean over examples
     # of a policy, in an iteration; None: epochs and learning rate of the settings
@@ -97,6 +93,7 @@ class SupervisedTrainer:
     episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
 
     def __post_init__(self) -> None:
+        self.config: SupervisedConfig = self.parts.config.algorithm
         # iterations in which a policy learnt, from the first that changed weights on
         self.updates = dict.fromkeys(self.agents, 0)
         self.idle = dict.fromkeys(self.agents, 0)  # ... and in which it had no example
@@ -152,7 +149,7 @@ class SupervisedTrainer:
         policy.start_update(dropout=True)
         size = self.config.minibatch_size
         expected = epochs * math.ceil(len(examples) / size)
-        batches = minibatches(len(examples), size, epochs, self.streams.shuffle)
+        batches = minibatches(len(examples), size, epochs, self.parts.streams.shuffle)
         sums: dict[str, float] = {}
         for chosen in paced(batches, expected, stage, self.config, policy):
             rows = [None if i is None else examples[i] for i in chosen]
@@ -187,7 +184,9 @@ class SupervisedTrainer:
                 for key, of_each in statistics.items()
             }
 
-        return optimiser_step(policy, rows, self.plan.microbatch, objective, lengths_of(rows)) | {
+        return optimiser_step(
+            policy, rows, self.parts.plan.microbatch, objective, lengths_of(rows)
+        ) | {
             "whole": float(whole),
             "count": float(len(present)),
             "steps": 1.0,
@@ -195,13 +194,13 @@ class SupervisedTrainer:
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimisers, which the engines keep."""
-        return states_of(self.carried) | {
+        return states_of(self.parts.carried) | {
             "updates": dict(self.updates),
             "idle": dict(self.idle),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        load_states(self.carried, state)
+        load_states(self.parts.carried, state)
         self.updates = dict(state["updates"])
         self.idle = dict(state["idle"])

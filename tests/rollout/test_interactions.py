@@ -62,18 +62,18 @@ def test_pioneer_observer(agents: str, transfer: bool, shown: list[Any]) -> None
 
 def arranged(*overrides: str) -> tuple[Any, list[Any]]:
     """The trainer that an algorithm's builder arranges, and the agents; no models."""
-    config = parsed(*overrides).algorithm
+    config = parsed(*overrides)
     agents: list[Any] = []
 
     def new_ppo_policies(names: list[str]) -> dict[str, Any]:
         agents.extend(SimpleNamespace(name=name) for name in names)
         return {agent.name: agent for agent in agents}
 
-    parts = SimpleNamespace(plan=None, reward=None, streams=Streams(0), carried={})
+    parts = SimpleNamespace(config=config, reward=None, streams=Streams(0), carried={})
     parts.task = SimpleNamespace(observer_context=quote)
     parts.new_ppo_policies = new_ppo_policies
-    build: Any = build_ppo if config.name == "ppo" else build_cory
-    return build(config, parts), agents
+    build: Any = build_ppo if config.algorithm.name == "ppo" else build_cory
+    return build(config.algorithm, parts), agents
 
 
 def pioneers(trainer: Any, iterations: int) -> list[int]:

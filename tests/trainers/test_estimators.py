@@ -119,7 +119,7 @@ def test_equal_rewards_teach_nothing_and_stop_no_run(config_of: ConfigOf) -> Non
     after = trainer.agents["agent_0"].model.state_dict()
     assert all(torch.equal(before[key], after[key]) for key in before)
     # the first update that teaches something is the one that is checked
-    trainer.reward = LetterShare()
+    trainer.judge = LetterShare()
     trainer.config.learning_rate = 0.0
     with pytest.raises(FirstUpdateError, match="changed none of its weights"):
         trainer.step(2)

@@ -260,7 +260,9 @@ def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
         name = f"offline/{key}/agent_0"
         assert found[0][name] == pytest.approx(expected[0][name], rel=1e-5), key
     assert again.references == whole.references and again.order == whole.order
-    assert torch.equal(again.streams.shuffle.get_state(), whole.streams.shuffle.get_state())
+    assert torch.equal(
+        again.parts.streams.shuffle.get_state(), whole.parts.streams.shuffle.get_state()
+    )
 
 
 def test_a_training_pass_that_disagrees_is_found(self_play: Settings) -> None:
