@@ -63,12 +63,6 @@ class Waiting:
     def __len__(self) -> int:
         return len(self.utterances) + len(self.scorings)
 
-    def by_episode(self) -> list[Utterance]:
-        """Take what agents are asked, in the order of the episodes."""
-        ordered = sorted(self.utterances, key=lambda one: one.asked.episode)
-        self.utterances.clear()
-        return ordered
-
 
 @dataclass
 class Speaker:
@@ -178,10 +172,7 @@ class RollOut:
                     waits = next(c for c, task in zip(casts, tasks, strict=True) if not task.done())
                     _fail(ConfigError(f"prompt {waits.prompt.id}: its play waits for {WAIT_S:g} s"))
                 if waiting.utterances:
-                    asked = waiting.by_episode()
-                    batch = batch_of(asked)
-                    distributed.from_first(("speak", batch))
-                    hand_out(asked, self._speak(batch))
+                    self._answer(waiting.utterances)
                 if waiting.scorings:
                     self._score(waiting.scorings)
             _raise_of(tasks)
@@ -210,6 +201,26 @@ class RollOut:
                 assert self.reward is not None
                 self.reward.score(told)
 
+    def _answer(self, utterances: list[Utterance]) -> None:
+        """Have agents say what they are asked, in the order of the episodes."""
+        asked: dict[str, list[Utterance]] = defaultdict(list)
+        for one in sorted(utterances, key=lambda one: one.asked.episode):
+            asked[one.agent].append(one)
+        utterances.clear()
+        batch = {agent: [one.asked for one in own] for agent, own in asked.items()}
+        distributed.from_first(("speak", batch))
+        for agent, turns in self._speak(batch).items():
+            for one, turn in zip(asked[agent], turns, strict=True):
+                if turn is not None:
+                    one.turn.set_result(turn)
+                    continue
+                one.turn.set_exception(
+                    TooLong(
+                        f"{agent}: the server refuses prompt {one.asked.prompt} as too long, "
+                        f"also in its shortest wording; with a smaller max_tokens it may fit"
+                    )
+                )
+
     def _speak(self, batch: Batch) -> dict[str, Sequence[Turn | None]]:
         """The turns of a batch by agent; None: its context is too long."""
         self.before_each()
@@ -232,30 +243,6 @@ class RollOut:
         self.reward.score(episodes)
         for one in ordered:
             one.done.set_result(None)
-
-
-def batch_of(utterances: Sequence[Utterance]) -> Batch:
-    """What each agent is asked."""
-    batch: Batch = {}
-    for one in utterances:
-        batch.setdefault(one.agent, []).append(one.asked)
-    return batch
-
-
-def hand_out(utterances: Sequence[Utterance], said: Mapping[str, Sequence[Turn | None]]) -> None:
-    """Give every play the turn that it waits for, or TooLong."""
-    said_by = {agent: iter(turns) for agent, turns in said.items()}
-    for one in utterances:
-        turn = next(said_by[one.agent])
-        if turn is None:
-            one.turn.set_exception(
-                TooLong(
-                    f"{one.agent}: the server refuses prompt {one.asked.prompt} as too long, "
-                    f"also in its shortest wording; with a smaller max_tokens it may fit"
-                )
-            )
-        else:
-            one.turn.set_result(turn)
 
 
 def run_in_loop(coroutine: Coroutine[Any, Any, T]) -> T:

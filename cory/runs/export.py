@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerBase
 
 from cory import distributed
 from cory.config import Config, ConfigError, ModelConfig, require
-from cory.models.actor_critic import ActorCriticModel
+from cory.models.actor_critic import DTYPES, ActorCriticModel
 from cory.models.loading import load_language_model, load_notes, load_tensors
 from cory.models.paths import resolve
 from cory.models.policy import Policy
@@ -30,10 +30,11 @@ CARD = """\
 tags: [cory, reinforcement-learning]
 ---
 
-# {agent} of {run}
+# {agent} of {config.experiment}, scale {config.scale}, seed {config.seed}
 
-Trained by cory (commit {commit}) from `{path}` in {precision}{quantised}: {names}, {done} \
-iterations of {prompts} prompts.
+Trained by cory (commit {commit}) from `{own.path}` (precision={own.precision}, \
+quantisation={own.quantisation}): algorithm={config.algorithm.name}, task={config.task.name}, \
+reward={config.reward.name}, {done} iterations of {prompts} prompts.
 
 {head}    {load}
 """
@@ -139,32 +140,21 @@ def model_card(
     own: settings of the agent's base model, which may be the partner's
     done: iterations so far, where the run is not over
     """
-    algorithm = config.algorithm
     load = 'AutoModelForCausalLM.from_pretrained("<this folder>")'
     if model.base is not None:
-        load = f'PeftModel.from_pretrained({_base(own)}, "<this folder>")'
+        dtype = str(DTYPES[own.precision]).removeprefix("torch.")
+        base = f'AutoModelForCausalLM.from_pretrained("{base_of(own.path)}", dtype="{dtype}")'
+        load = f'PeftModel.from_pretrained({base}, "<this folder>")'
     return CARD.format(
         agent=model.name,
-        run=f"{config.experiment}, scale {config.scale}, seed {config.seed}",
+        config=config,
         commit=commit or "unknown",
-        path=own.path,
-        precision=own.precision,
-        quantised="" if own.quantisation == "none" else ", linear layers in NF4 (4 bits)",
-        names=f"algorithm={algorithm.name}, task={config.task.name}, reward={config.reward.name}",
-        done=algorithm.iterations if done is None else done,
-        prompts=algorithm.prompts_drawn(),
+        own=own,
+        done=config.algorithm.iterations if done is None else done,
+        prompts=config.algorithm.prompts_drawn(),
         head="" if model.value_head is None else HEAD,
         load=load,
     )
-
-
-def _base(own: ModelConfig) -> str:
-    """Python that loads the base of an adapter."""
-    dtype = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}[own.precision]
-    if own.path.startswith("asset:"):
-        load = "cory.models.loading.load_language_model"
-        return f'{load}("{own.path}", "base", False, torch.{dtype})'
-    return f'AutoModelForCausalLM.from_pretrained("{own.path}", dtype="{dtype}")'
 
 
 def start_from(

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import cast
 
-from cory.config import BatchPlan, Config
+from cory.config import BatchPlan, Config, PPOConfig
 from cory.models.actor_critic import ActorCriticModel, store_as_products
 from cory.models.bundle import ModelBundle
 from cory.models.engine import Engine
@@ -19,8 +19,6 @@ from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.steps import Stateful
 
-P = TypeVar("P", bound=Policy)
-Make = Callable[[ModelBundle, ActorCriticModel, Engine], P]
 # name -> directory of the finished run that an agent is of; None: it begins as the model came
 Others = Mapping[str, Path | None]
 Loaders = Mapping[str, Callable[[], Policy]]
@@ -53,22 +51,27 @@ class Parts:
         bundle = bundle or self.bundle
         if self.config.algorithm.one_engine(bundle.config.sharing):
             policies = self._sharing_an_engine(names, bundle)
-            self._store(bundle)
-            return policies
-        return self._policies(self._plain, names, bundle)
+        else:
+            models = self._models(names, bundle)
+            policies = {
+                m.name: self._policy(m, bundle, e) for m, e in self._engines(models, bundle)
+            }
+        self._store(bundle)
+        return policies
 
     def new_ppo_policies(
         self, names: Sequence[str], bundle: ModelBundle | None = None
     ) -> dict[str, PPOPolicy]:
-        """Policies to train by PPO; all else as `new_policies`."""
-        return self._policies(self._ppo, names, bundle or self.bundle)
+        """As `new_policies`, of an algorithm that is PPO's."""
+        return cast(dict[str, PPOPolicy], self.new_policies(names, bundle))
 
     def new_ppo_team(
         self, names: Sequence[str], others: Others
     ) -> tuple[dict[str, PPOPolicy], dict[str, Policy]]:
         """Policies to train by PPO, and others, which are never trained."""
-        learners, loaders = self._with_others(self._ppo, names, others, "algorithm.fixed")
-        return learners, {name: load() for name, load in loaders.items()}
+        learners, loaders = self._with_others(names, others, "algorithm.fixed")
+        ppo = cast(dict[str, PPOPolicy], learners)
+        return ppo, {name: load() for name, load in loaders.items()}
 
     def new_player(self, name: str, others: Others) -> tuple[Policy, Loaders]:
         """A policy to train, and functions that load others, which are never trained.
@@ -77,23 +80,22 @@ class Parts:
         settings say that it is read.
         """
         setting = "algorithm.opponents"
-        learners, loaders = self._with_others(self._plain, [name], others, setting)
+        learners, loaders = self._with_others([name], others, setting)
         copies = self.bundle.config.sharing == "copies"
         if copies and not self.config.algorithm.reads_reference():
             self.bundle.drop_reference()
         return learners[name], loaders
 
     def _with_others(
-        self, make: Make[P], names: Sequence[str], others: Others, setting: str
-    ) -> tuple[dict[str, P], Loaders]:
+        self, names: Sequence[str], others: Others, setting: str
+    ) -> tuple[dict[str, Policy], Loaders]:
         """Policies to train, and functions that give others of the first model.
 
         setting: the group of settings that names the others
         """
         bundle, hardware = self.bundle, self.config.hardware
         if bundle.config.sharing == "copies":
-            learners = self._policies(make, names, bundle)
-            return learners, {
+            return self.new_policies(names), {
                 name: self._loader(name, run_dir, f"{setting}.{name}")
                 for name, run_dir in others.items()
             }
@@ -105,7 +107,7 @@ class Parts:
             if run_dir is not None:
                 start_from(run_dir, [model], bundle.config, "model", f"{setting}.{model.name}")
         own = self._engines(self._initialised(models[: len(names)], names, bundle), bundle)
-        learners = {model.name: make(bundle, model, engine) for model, engine in own}
+        learners = {model.name: self._policy(model, bundle, engine) for model, engine in own}
         engine = next(iter(learners.values())).engine  # which keeps the base of the adapters
         frozen = {m.name: Policy(bundle, m, engine, hardware) for m in models[len(names) :]}
         self._store(bundle)
@@ -119,18 +121,12 @@ class Parts:
         hardware = self.config.hardware
         return lambda: Policy(bundle, bundle.loaded(name, path, setting), None, hardware)
 
-    def _policies(self, make: Make[P], names: Sequence[str], bundle: ModelBundle) -> dict[str, P]:
-        engines = self._engines(self._models(names, bundle), bundle)
-        policies = {model.name: make(bundle, model, engine) for model, engine in engines}
-        self._store(bundle)
-        return policies
-
-    def _plain(self, bundle: ModelBundle, model: ActorCriticModel, engine: Engine) -> Policy:
-        return Policy(bundle, model, engine, self.config.hardware)
-
-    def _ppo(self, bundle: ModelBundle, model: ActorCriticModel, engine: Engine) -> PPOPolicy:
-        config, start = self.config, self.config.init_from is None
-        return PPOPolicy(bundle, model, engine, config.algorithm, config.hardware, start)
+    def _policy(self, model: ActorCriticModel, bundle: ModelBundle, engine: Engine) -> Policy:
+        config, hardware = self.config.algorithm, self.config.hardware
+        if not isinstance(config, PPOConfig):
+            return Policy(bundle, model, engine, hardware)
+        start = self.config.init_from is None
+        return PPOPolicy(bundle, model, engine, config, hardware, start)
 
     def _sharing_an_engine(self, names: Sequence[str], bundle: ModelBundle) -> dict[str, Policy]:
         """Policies with full copies whose weights take turns in one engine."""
