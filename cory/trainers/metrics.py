@@ -1,6 +1,5 @@
 """Metrics of a roll-out. docs/metrics.md defines each of them."""
 
-import math
 from collections.abc import Set as AbstractSet
 
 import torch
@@ -12,7 +11,6 @@ from cory.models.policy import PPOPolicy
 
 COPIED = 4  # tokens in a row that count as repeated
 QUANTILE = 0.99  # where not all is in float32 a few tokens are far off, and most not at all
-TORCH_TAKES = 2**24  # numbers of which torch finds a quantile
 
 
 def agent_metrics(agent: PPOPolicy, turns: list[Turn], batch: Batch) -> Metrics:
@@ -114,12 +112,8 @@ def transfer_metrics(episodes: list[Episode], stops: AbstractSet[int]) -> Metric
 
 
 def tail_of(values: Tensor) -> float:
-    """The 99 % quantile of at least one number, however many there are.
+    """The 99 % quantile of at least one number.
 
-    values: (N,) float
+    values: (N,) float, of which torch takes 2^24
     """
-    if len(values) <= TORCH_TAKES:
-        return float(values.quantile(QUANTILE))
-    place = QUANTILE * (len(values) - 1)
-    below, above = values.sort().values[[math.floor(place), math.ceil(place)]].tolist()
-    return float(below + (above - below) * (place % 1))
+    return float(values.quantile(QUANTILE))
