@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cory.config import nearest
-from cory.functional.statistics import POWER, pairs_needed
+from cory.functional.statistics import POWER, mean_interval, pairs_needed
 from cory.report.numbers import INTERVAL, aligned, interval_text, paired
 from cory.report.plots import draw, main_metrics
 from cory.report.runs import (
@@ -82,12 +82,11 @@ def _rows(metric: str, values: dict[str, pd.DataFrame]) -> dict[str, dict[str, f
         if own.empty:
             continue
         row = {"seeds": len(own), "mean": own.mean(), "std": own.std(), "pairs": 0}
-        difference = None if first is None else paired(own, first)
-        if difference is not None:
-            low, high = difference.interval or (np.nan, np.nan)
-            needed = pairs_needed(difference.each) or np.nan
-            row |= {"pairs": len(difference.each), "difference": difference.mean}
-            row |= {"low": low, "high": high, "needed": needed}
+        if first is not None:
+            each = paired(own, first)
+            low, high = mean_interval(each) or (np.nan, np.nan)
+            row |= {"pairs": len(each), "difference": each.mean(), "low": low, "high": high}
+            row |= {"needed": pairs_needed(each) or np.nan}
         first = own if first is None else first
         found[name] = row
     return found
@@ -139,18 +138,14 @@ def chosen(metrics: Sequence[str], patterns: Sequence[str]) -> list[str]:
     return [*found]
 
 
-def draw_curves(run_dirs: Sequence[Path], metrics: Sequence[str], path: Path, smooth: int) -> None:
+def draw_curves(run_dirs: Sequence[Path], metrics: Sequence[str], path: Path) -> None:
     """Draw what `cory-compare` compares; no metrics: the main ones."""
-    if smooth < 1:
-        raise ValueError(f"--smooth={smooth} must be at least 1")
     groups = {
         str(name): [read_metrics(run_dir) for run_dir in own.index]
         for name, own in group_runs(run_dirs).groupby("group", sort=False)
     }
     metrics = metrics or main_metrics([frame for own in groups.values() for frame in own])
-    if not metrics:
-        raise ValueError("these runs have no main metric; --metric names what to draw")
-    draw(groups, metrics, path, smooth, "mean ± one standard deviation of runs")
+    draw(groups, metrics, path, "mean ± one standard deviation of runs")
 
 
 def arguments() -> argparse.Namespace:
@@ -165,12 +160,8 @@ def arguments() -> argparse.Namespace:
         metavar="METRIC,...",
         help="metrics of docs/metrics.md, as objective/kl/agent_0, objective/kl or 'eval/*'",
     )
-    parser.add_argument("--unfinished", action="store_true", help="take unfinished runs, too")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write every metric to this file")
     parser.add_argument("--curves", type=Path, metavar="FILE", help="draw them into this PNG")
-    parser.add_argument(
-        "--smooth", type=int, default=1, metavar="N", help="of curves: means over N iterations"
-    )
     return parser.parse_args()
 
 
@@ -178,7 +169,7 @@ def main() -> None:
     """The command."""
     args = arguments()
     try:
-        run_dirs, left_out = find_runs(args.run_dirs, args.unfinished)
+        run_dirs, left_out = find_runs(args.run_dirs)
         if left_out:
             names = ", ".join(map(str, left_out))
             print(f"note: left out, as not finished: {names}", file=sys.stderr)
@@ -188,7 +179,7 @@ def main() -> None:
         if args.csv:
             table.to_csv(args.csv)
         if args.curves:
-            draw_curves(run_dirs, asked, args.curves, args.smooth)
+            draw_curves(run_dirs, asked, args.curves)
             print(args.curves)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -113,26 +113,19 @@ def title(metric: str) -> str:
     return f"{words} {who.replace('_', ' ')}" if who else metric
 
 
-def find_runs(folders: Sequence[Path], unfinished: bool = False) -> tuple[list[Path], list[Path]]:
-    """The run directories in or below the folders, each once, and those that are not finished.
+def find_runs(folders: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """The finished run directories in or below the folders, each once, and the unfinished ones.
 
-    unfinished: count those as finished that have metrics, but no record yet
     Raises ValueError for a folder without a run, and where none is finished.
     """
-    found: dict[Path, None] = {}
     for folder in folders:
-        runs = runs_below(folder)
-        if not runs:
+        if not runs_below(folder):
             raise ValueError(f"{folder} holds no run: there is no {SETTINGS} in it or below it")
-        found |= dict.fromkeys(runs)
-    runs = list(found)
-    needed = [METRICS] if unfinished else [METRICS, RECORD]
-    files = {run_dir: [run_dir / name for name in needed] for run_dir in runs}
-    kept = [r for r in runs if all(file.exists() and file.stat().st_size for file in files[r])]
-    if not kept:
-        hint = "" if unfinished else "; --unfinished takes runs that are not finished"
-        raise ValueError(f"{runs[0]} has no {' and '.join(needed)}{hint}")
-    return kept, [run_dir for run_dir in runs if run_dir not in kept]
+    runs = list(dict.fromkeys(run for folder in folders for run in runs_below(folder)))
+    finished = [run for run in runs if (run / METRICS).exists() and (run / RECORD).exists()]
+    if not finished:
+        raise ValueError(f"no finished run in or below {', '.join(map(str, folders))}")
+    return finished, [run for run in runs if run not in finished]
 
 
 def group_runs(run_dirs: Sequence[Path]) -> pd.DataFrame:
@@ -159,13 +152,11 @@ def settings_of(run_dir: Path) -> dict[str, Any]:
     stored = read_settings(run_dir)
     seed = f"{SEED}{stored.seed}"
 
-    def without_seed(value: Any) -> Any:
-        if not isinstance(value, str) or seed not in value:
-            return value
-        return "/".join(f"{SEED}*" if part == seed else part for part in value.split("/"))
-
-    flat = comparable_settings(stored)
-    return {key: without_seed(value) for key, value in flat.items() if key != SEED}
+    return {
+        key: re.sub(rf"\b{seed}\b", f"{SEED}*", value) if isinstance(value, str) else value
+        for key, value in comparable_settings(stored).items()
+        if key != SEED
+    }
 
 
 def telling_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
