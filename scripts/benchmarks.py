@@ -22,7 +22,6 @@ os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else
 
 from cory.benchmarks import Entry, Measurement, SuiteConfig, load_suite, measure
 from cory.config import ConfigError, require
-from cory.inference import require_device
 from cory.runtime.hydra_setup import CONF
 
 TASKS = CONF / "benchmarks" / "tasks"  # further ones of the harness, for the suites of conf
@@ -75,14 +74,6 @@ def chosen(suite: SuiteConfig, tasks: str | None, cot: bool) -> list[str]:
 
 def measurement(run_dir: Path, args: argparse.Namespace, suite: SuiteConfig) -> Measurement:
     """How the command line asks for one of the runs."""
-    require(args.limit is None or args.limit > 0, f"--limit={args.limit} must be above 0")
-    batch = args.batch_size
-    require(
-        batch == "auto" or (batch.isdecimal() and int(batch) > 0),
-        f"--batch-size={batch} must be auto or a number above 0",
-    )
-    require_device(args.device, "--device")
-    require(args.tasks is None or not args.cot, "--cot and --tasks both choose: type one")
     return Measurement(
         run_dir=run_dir,
         agent=args.agent,
@@ -90,7 +81,7 @@ def measurement(run_dir: Path, args: argparse.Namespace, suite: SuiteConfig) -> 
         suite=suite,
         include=(TASKS, *(() if args.include is None else (args.include,))),
         limit=args.limit,
-        batch_size=batch if batch == "auto" else int(batch),
+        batch_size=args.batch_size,
         device=args.device,
     )
 
@@ -115,7 +106,7 @@ def main() -> None:
             limit = "" if args.limit is None else f", only {args.limit} questions per task"
             print(f"{one.run_dir} {one.key}{limit}")
             print("\n".join(line(name, entry) for name, entry in scores.items()), flush=True)
-    except ConfigError as error:
+    except (ConfigError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
 
