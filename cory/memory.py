@@ -43,7 +43,6 @@ ALL_PASSES = (SAMPLING, SCORING, PASSES)
 # Elements of DeepSpeed's buffers: gradients that are exchanged, weights that stage 3 gathers
 BUFFER, GATHERED = 500_000_000, 1_100_000_000
 MOMENTS_8BIT = 2 + 2 * 4 / 256  # bytes of a weight: two moments, a scale for 256 elements of each
-NF4_BLOCK, NF4_SCALES = 64, 256  # weights per scale; scales per scale of scales
 UNFUSED = {"gelu_new": 3}  # tensors of the MLP's width that such an activation keeps
 SPLIT = 1000  # prompts that a whole test split is taken to have
 CHARACTERS_PER_TOKEN = 3  # of a template's own words; a low number, to estimate on the safe side
@@ -100,12 +99,9 @@ def frozen_bytes(shape: Shape, model: ModelConfig | VerifierRewardConfig) -> int
     each, packed = BYTES[model.precision], sum(shape.products)
     if model.quantisation == "none":
         return each * (shape.parameters - packed) + BYTES[model.compute_precision] * packed
-    scales = [-(-size // NF4_BLOCK) for size in shape.products]
-    if model.double_quantisation:  # a byte per scale, and a float32 for each 256 scales
-        small = sum(count + 4 * -(-count // NF4_SCALES) for count in scales)
-    else:
-        small = 4 * sum(scales)
-    return each * (shape.parameters - packed) + packed // 2 + small
+    # half a byte, and a scale for 64 weights: a byte, and a float32 for 256 of those, or a float32
+    four_bits = 0.5 + (1 + 4 / 256 if model.double_quantisation else 4) / 64
+    return each * (shape.parameters - packed) + int(four_bits * packed)
 
 
 def engine_parts(config: Config, model: ModelConfig, trained: int, agents: int) -> list[Part]:

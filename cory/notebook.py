@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from hydra.core.override_parser.types import Quote, QuotedString
 
 from cory.config import ConfigError, require
 from cory.runs.files import read_lines
@@ -84,21 +85,6 @@ def run(
     words = words_of(overrides)
     if config_dir is not None:
         words.insert(0, f"--config-dir={Path(config_dir).expanduser().absolute()}")
-    code, stopped, lines = run_command(words)
-    said = [match[1] or match[2] for match in map(RUN.fullmatch, lines) if match]
-    if code == 0:
-        return FinishedRun(Path(said[0]))
-    if stopped:
-        raise KeyboardInterrupt(f"{' '.join(said)} has saved; the same call goes on with it")
-    raise failure(lines[-LAST_LINES:], begun=bool(said))
-
-
-def run_command(words: Sequence[str]) -> tuple[int, bool, list[str]]:
-    """Run the command with these words, and show what it prints.
-
-    returns: its exit code; whether it was asked to stop, by an interrupt of this process, whose
-        second one kills it; the lines that it printed
-    """
     process = subprocess.Popen(
         [sys.executable, "-m", "cory.train", *words],
         stdout=subprocess.PIPE,
@@ -117,10 +103,19 @@ def run_command(words: Sequence[str]) -> tuple[int, bool, list[str]]:
             stopped = True
             process.send_signal(signal.SIGINT)
             show(printed, lines)
-        return process.wait(), stopped, lines
+        code = process.wait()
     finally:
         if process.poll() is None:
             process.kill()
+    said = [match[1] or match[2] for match in map(RUN.fullmatch, lines) if match]
+    if code == 0:
+        return FinishedRun(Path(said[0]))
+    if stopped:
+        raise KeyboardInterrupt(f"{' '.join(said)} has saved; the same call goes on with it")
+    last = lines[-LAST_LINES:]
+    errors = [line.removeprefix("error: ") for line in last if line.startswith("error: ")]
+    kind = ConfigError if errors and not said else RunFailed
+    raise kind("\n".join(errors or last))
 
 
 def show(printed: Iterable[str], lines: list[str]) -> None:
@@ -128,13 +123,6 @@ def show(printed: Iterable[str], lines: list[str]) -> None:
     for line in printed:
         print(line, end="", flush=True)
         lines.append(line.rstrip())
-
-
-def failure(said: Sequence[str], begun: bool) -> Exception:
-    """What a run that was not finished is said to have ended with."""
-    errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
-    kind = RunFailed if begun or not errors else ConfigError
-    return kind("\n".join(errors or said))
 
 
 def words_of(overrides: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[str]:
@@ -159,10 +147,8 @@ def written(value: Any) -> str:
     """A value as Hydra reads it on the command line."""
     if isinstance(value, np.generic):  # whose repr names its type; exact also from float32
         value = value.item()
-    if value is None or isinstance(value, bool):
+    if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
-    if isinstance(value, int | float):
-        return repr(value)
     if isinstance(value, list | tuple):
         return f"[{','.join(map(written, value))}]"
     if isinstance(value, Mapping):
@@ -170,5 +156,4 @@ def written(value: Any) -> str:
     text = str(value)
     if PLAIN.fullmatch(text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
         return text
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return QuotedString(text, Quote.single).with_quotes()

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from cory.config import ConfigError
-from cory.notebook import RunFailed, failure, words_of
+from cory.notebook import words_of
 from cory.runtime.hydra_setup import compose
 from tests.support.commands import ROOT, last_wins
 from tests.support.warm import Fork
@@ -132,12 +131,3 @@ def test_runs_that_are_refused_interrupted_and_finished(short: list[str], tmp_pa
     assert "interrupted: z has saved; the same call goes on" in began.out
     assert not (tmp_path / "z/record.json").exists()
     assert [*(tmp_path / "z/checkpoints").glob("*/manifest.json")]
-
-
-def test_what_a_failed_run_raises() -> None:
-    said = ["note: here", "error: key=1: a rule", "error: another"]
-    refused = failure(said, begun=False)
-    assert isinstance(refused, ConfigError) and str(refused) == "key=1: a rule\nanother"
-    assert isinstance(failure(said, begun=True), RunFailed)
-    crashed = failure(["Traceback ...", "KeyError: 3"], begun=False)
-    assert isinstance(crashed, RunFailed) and "KeyError: 3" in str(crashed)

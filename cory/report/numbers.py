@@ -63,13 +63,8 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
     rows: the heads first; columns that have nothing but a head are left out
     """
-    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
-    widths = [max(map(len, column)) for column in columns]
-    lines = [
-        [first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]
-        for first, *others in zip(*columns, strict=True)
-    ]
-    return "\n".join("  ".join(line).rstrip() for line in lines)
+    table = pd.DataFrame(rows[1:], columns=rows[0]).set_index(rows[0][0]).rename_axis(None)
+    return str(table.loc[:, (table != "").any()].to_string())
 
 
 class Numbers:

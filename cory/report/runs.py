@@ -1,6 +1,5 @@
 """Runs as tables: what they logged, what they ended with, and which of them belong together."""
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -52,7 +51,6 @@ JUDGED_BY = (
 SEED = "seed"
 # first: what they name settles most other settings
 NAMES = ("experiment", "scale", "model.name", "task.name", "algorithm.name", "reward.name")
-LONGEST = 40  # characters of a value, whose hash then stands for the rest
 
 
 def read_metrics(run_dir: Path) -> pd.DataFrame:
@@ -184,11 +182,9 @@ def short_words(settings: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
     leaves = [_leaf(key) for key in keys]
     words = []
     for key, leaf in ((key, _leaf(key)) for key in keys if key in settings):
-        text = str(settings[key])
-        if len(text) > LONGEST:
-            text = f"{text[:LONGEST]}..{hashlib.sha256(text.encode()).hexdigest()[:8]}"
         named = key in NAMES or leaf == "name"
-        words.append(text if named else f"{leaf if leaves.count(leaf) == 1 else key}={text}")
+        short = leaf if leaves.count(leaf) == 1 else key
+        words.append(str(settings[key]) if named else f"{short}={settings[key]}")
     return words
 
 
