@@ -54,10 +54,6 @@ class SuiteConfig(Settings):
     benchmarks: dict[str, BenchmarkConfig]
     geometric_mean: list[Text]
 
-    def names(self, cot: bool) -> list[str]:
-        """The benchmarks that are asked plainly, or those with a chain of thought."""
-        return [name for name, benchmark in self.benchmarks.items() if benchmark.cot == cot]
-
 
 def load_suite(path: Path) -> SuiteConfig:
     """The suite of a file, checked; ConfigError, OSError or ValueError where it is none."""
@@ -84,12 +80,11 @@ class Measurement:
         return BASE if self.base else self.agent
 
 
-def measure(wanted: Measurement, names: Sequence[str], again: bool) -> dict[str, Entry]:
-    """Measure benchmarks of the suite; all scores of the agent by benchmark, from 0 to 1.
+def measure(wanted: Measurement, names: Sequence[str]) -> dict[str, Entry]:
+    """Measure benchmarks that have no score yet; all scores of the agent by name, from 0 to 1.
 
     Each is in the run's record as soon as it is there, with the geometric mean once all of its
-    benchmarks are. again: also those that the record has. ConfigError for a run that is not
-    finished, and where the harness is not installed.
+    benchmarks are. ConfigError for a run that is not finished, and without the harness.
     """
     require(
         importlib.util.find_spec("lm_eval") is not None,
@@ -102,10 +97,9 @@ def measure(wanted: Measurement, names: Sequence[str], again: bool) -> dict[str,
     if wanted.limit is not None:
         scores = {}
     ask = None  # loads the model, where anything is left to ask
-    for name in [name for name in names if again or name not in scores]:
+    for name in [name for name in names if name not in scores]:
         ask = ask or harness(wanted)
         scores[name] = ask(wanted.suite.benchmarks[name])
-        scores.pop(GEOMETRIC_MEAN, None)  # it was of the score before
         parts = [scores.get(part) for part in wanted.suite.geometric_mean]
         if all(parts):
             value, stderr = geometric_mean([(p["value"], p["stderr"]) for p in parts if p])

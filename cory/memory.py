@@ -4,7 +4,6 @@ Weights, gradients, Adam's moments and the cache are counted exactly; DeepSpeed'
 code (0.19) has them; activations follow a formula.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +42,6 @@ BUFFER, GATHERED = 500_000_000, 1_100_000_000
 MOMENTS_8BIT = 2 + 2 * 4 / 256  # bytes of a weight: two moments, a scale for 256 elements of each
 UNFUSED = {"gelu_new": 3}  # tensors of the MLP's width that such an activation keeps
 SPLIT = 1000  # prompts that a whole test split is taken to have
-CHARACTERS_PER_TOKEN = 3  # of a template's own words; a low number, to estimate on the safe side
 
 
 @dataclass(frozen=True)
@@ -220,13 +218,11 @@ def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> li
 
 def judge_part(key: str, reward: Any) -> Part:
     """The model of a reward, a verifier or a classifier; of one that is not here nothing counts."""
-    if not hasattr(reward, "path"):
-        return Part(key, 0)
     verifier = isinstance(reward, VerifierRewardConfig)
-    path = whole_model(reward) if verifier else reward.path
-    lm = local_skeleton(path, f"{key}.path", classifier=not verifier)
+    path = whole_model(reward) if verifier else getattr(reward, "path", None)
+    lm = None if path is None else local_skeleton(path, f"{key}.path", classifier=not verifier)
     if lm is None:
-        return Part(f"{key} (not on this machine: not counted)", 0)
+        return Part(key, 0)
     each = BYTES[getattr(reward, "precision", "fp32")]
     return Part(key, frozen_bytes(Shape(lm), reward) if verifier else each * lm.num_parameters())
 
@@ -277,7 +273,7 @@ def check(config: Config) -> str:
 def longest_context(config: Config) -> int:
     """Tokens of the longest prompt, about: of the last observer, or of a debater's last round.
 
-    It quotes the question with each earlier answer, and templates add some words.
+    It quotes the question with each earlier answer; words of templates are not counted.
     """
     task, algorithm = config.task, config.algorithm
     query, response = int(task.max_prompt_tokens), int(algorithm.sampling.max_response_tokens)
@@ -292,6 +288,4 @@ def longest_context(config: Config) -> int:
     if earlier == 0 or not getattr(algorithm, "knowledge_transfer", True):
         return query
     quoted = query if "{query}" in task.answer_template else 0
-    own = task.observer_template + earlier * task.answer_template
-    own = re.sub(r"\{.*?\}", "", own) + (earlier - 1) * task.answer_separator
-    return query + earlier * (response + quoted) + len(own) // CHARACTERS_PER_TOKEN
+    return query + earlier * (response + quoted)

@@ -71,12 +71,10 @@ class FinishedRun:
         return import_module("cory").load_team(self.run_dir, **how)
 
 
-def run(
-    *overrides: str | Sequence[str] | Mapping[str, Any], config_dir: str | Path | None = None
-) -> FinishedRun:
+def run(*overrides: str | Mapping[str, Any], config_dir: str | Path | None = None) -> FinishedRun:
     """Train as `python -m cory.train` does with these words, and return what the run has left.
 
-    overrides: words of the command line, lists of them, or dicts of settings and values
+    overrides: words of the command line, or dicts of settings and values
     config_dir: a folder with options of your own, as --config-dir
     A run that was interrupted goes on with the same call. ConfigError: the run was refused, a line
     for each reason. RunFailed: it had begun. KeyboardInterrupt: it was asked to stop (the first
@@ -125,16 +123,14 @@ def show(printed: Iterable[str], lines: list[str]) -> None:
         lines.append(line.rstrip())
 
 
-def words_of(overrides: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[str]:
+def words_of(overrides: Sequence[str | Mapping[str, Any]]) -> list[str]:
     """The words on the command line that stand for these overrides."""
     words: list[str] = []
     for given in overrides:
         if isinstance(given, str):
             words.append(given)
-        elif isinstance(given, Mapping):
-            words += [f"{key}={written(value)}" for key, value in given.items()]
         else:
-            words += words_of(given)
+            words += [f"{key}={written(value)}" for key, value in given.items()]
     for word in words:
         require(
             "=" in word and not word.startswith(("-", "sweep=")),

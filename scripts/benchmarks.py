@@ -47,7 +47,6 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--batch-size", default="8", help="texts at once, or auto")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--again", action="store_true", help="replace existing scores")
     return parser.parse_args()
 
 
@@ -61,7 +60,7 @@ def suite_of(name: str) -> SuiteConfig:
 def chosen(suite: SuiteConfig, tasks: str | None, cot: bool) -> list[str]:
     """The benchmarks listed in `tasks`; else all of the suite without or with chain of thought."""
     if tasks is None:
-        return suite.names(cot)
+        return [name for name, benchmark in suite.benchmarks.items() if benchmark.cot == cot]
     names = [name.strip() for name in tasks.split(",")]
     for name in names:
         require(
@@ -102,7 +101,7 @@ def main() -> None:
         if args.device == "cpu":
             print(f"note: on the CPU weights are in {suite.cpu_dtype}", file=sys.stderr)
         for one in wanted:
-            scores = measure(one, chosen(suite, args.tasks, args.cot), args.again)
+            scores = measure(one, chosen(suite, args.tasks, args.cot))
             limit = "" if args.limit is None else f", only {args.limit} questions per task"
             print(f"{one.run_dir} {one.key}{limit}")
             print("\n".join(line(name, entry) for name, entry in scores.items()), flush=True)

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import computed
+import pandas as pd
 
 from cory.report import archive
 from cory.report.numbers import Numbers
@@ -33,7 +34,7 @@ def show(args: argparse.Namespace) -> None:
     else:
         scale = args.scale
         found = archive.finished(args.outputs, scale, table.experiments())
-        stored = archive.read(args.archive_file)
+        stored = pd.read_parquet(args.archive_file)
         runs = archive.replaced(stored, [archive.run_frame(run_dir) for run_dir in found])
         print(f"{len(found)} runs of {args.outputs}; any others are of {args.archive_file}")
         for run_dir in found if args.archive else []:
@@ -60,7 +61,7 @@ def chosen(name: str, paper: Paper) -> Table:
 
 def everything(args: argparse.Namespace) -> None:
     """Write the numbers and figures of every page."""
-    runs = archive.by_experiment(archive.read(args.archive_file))
+    runs = archive.by_experiment(pd.read_parquet(args.archive_file))
     runs |= archive.by_experiment(computed.frame())
     for path in sorted(PAPERS.glob("*.yaml")):
         page = args.docs / f"{path.stem}.md"

@@ -19,8 +19,8 @@ from cory.runs.run_dir import METRICS, RECORD, SAMPLES, read_record, read_settin
 RUN = ["scale", "experiment", "seed"]
 ORDER = [*RUN, "metric", "iteration"]
 KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/", "transfer/")
-BENCHMARK = "benchmark/"  # scores that scripts/benchmarks.py has added to a record
 KEPT_OF_ROLLOUTS = ("rollout/distinct_2/", "rollout/truncated_share/")
+BENCHMARK = "benchmark/"  # scores that scripts/benchmarks.py has added to a record
 TEXT_COLUMNS = ("scale", "experiment", "metric", "commit", "date", "settings", "text")
 
 Runs = dict[tuple[str, str], dict[str, pd.DataFrame]]  # (scale, experiment) -> metric -> rows
@@ -33,11 +33,6 @@ def by_experiment(frame: pd.DataFrame) -> Runs:
         metrics = {str(name): own for name, own in rows.groupby("metric", observed=True)}
         found[str(scale), str(experiment)] = metrics
     return found
-
-
-def read(path: Path) -> pd.DataFrame:
-    """The archived runs; OSError unless the file is there."""
-    return pd.read_parquet(path)
 
 
 def write(frame: pd.DataFrame, path: Path) -> None:

@@ -34,7 +34,6 @@ differs names the rows. Runs that are not finished, and all but the last of runs
 and seed, are left out. Curves have a line for each row and agent, with a band of one standard
 deviation.
 """
-UNTRAINED = "before training"  # the first row where there is but one group
 MOST_AGENTS = 4  # whose KL is shown
 
 
@@ -48,8 +47,7 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
     (its LEVEL interval).
     """
     groups = group_runs(run_dirs)
-    frames = {run_dir: read_metrics(run_dir) for run_dir in groups.index}
-    ends = pd.DataFrame({run_dir: end_values(frame) for run_dir, frame in frames.items()})
+    ends = pd.DataFrame({run_dir: end_values(read_metrics(run_dir)) for run_dir in groups.index})
     values = {  # of each group: metric x seed
         str(name): ends[own.index].set_axis(own["seed"], axis="columns")
         for name, own in groups.groupby("group", sort=False)
@@ -57,10 +55,6 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
     main = {
         metric for own in values.values() for metric in judged_by([*own.dropna(how="all").index])
     }
-    untrained = {run_dir: frame.loc[0] for run_dir, frame in frames.items() if 0 in frame.index}
-    if len(values) == 1 and untrained:
-        first = pd.DataFrame(untrained).set_axis(groups.loc[[*untrained], "seed"], axis="columns")
-        values = {UNTRAINED: first, **values}
     kl = sorted(ends.index[ends.index.str.fullmatch(f"objective/kl/{AGENT}")])
     rows = {
         (metric, name): row
@@ -68,7 +62,6 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
         for name, row in _rows(metric, values).items()
     }
     table = pd.DataFrame.from_dict(rows, orient="index")
-    table.attrs["repeated"] = len(run_dirs) - len(groups)
     table.index = pd.MultiIndex.from_tuples(table.index, names=["metric", "group"])
     return table, [*sorted(main), *(kl if len(kl) <= MOST_AGENTS else [])]
 
@@ -109,8 +102,6 @@ def comparison_text(table: pd.DataFrame, metrics: Sequence[str]) -> str:
         notes += (
             "\none run in each row: nothing says how much seeds differ; add some, as seed=0,1,2"
         )
-    if table.attrs["repeated"]:
-        notes += f"\nleft out: {table.attrs['repeated']} of runs with equal settings and seed"
     return "\n\n".join([*blocks, notes])
 
 
@@ -130,16 +121,6 @@ def chosen(metrics: Sequence[str], patterns: Sequence[str]) -> list[str]:
             raise ValueError(f"{pattern} is no metric of these runs{nearest(pattern, metrics)}")
         found |= dict.fromkeys(own)
     return [*found]
-
-
-def draw_curves(run_dirs: Sequence[Path], metrics: Sequence[str], path: Path) -> None:
-    """Draw what `cory-compare` compares; no metrics: the main ones."""
-    groups = {
-        str(name): [read_metrics(run_dir) for run_dir in own.index]
-        for name, own in group_runs(run_dirs).groupby("group", sort=False)
-    }
-    metrics = metrics or main_metrics([frame for own in groups.values() for frame in own])
-    draw(groups, metrics, path, "mean ± one standard deviation of runs")
 
 
 def arguments() -> argparse.Namespace:
@@ -163,17 +144,19 @@ def main() -> None:
     """The command."""
     args = arguments()
     try:
-        run_dirs, left_out = find_runs(args.run_dirs)
-        if left_out:
-            names = ", ".join(map(str, left_out))
-            print(f"note: left out, as not finished: {names}", file=sys.stderr)
+        run_dirs = find_runs(args.run_dirs)
         table, metrics = compared(run_dirs)
         asked = chosen([*table.index.unique("metric")], args.metric) if args.metric else []
         print(comparison_text(table, asked or metrics))
         if args.csv:
             table.to_csv(args.csv)
         if args.curves:
-            draw_curves(run_dirs, asked, args.curves)
+            groups = {
+                str(name): [read_metrics(run_dir) for run_dir in own.index]
+                for name, own in group_runs(run_dirs).groupby("group", sort=False)
+            }
+            shown = asked or main_metrics([frame for own in groups.values() for frame in own])
+            draw(groups, shown, args.curves, "mean ± one standard deviation of runs")
             print(args.curves)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

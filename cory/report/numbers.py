@@ -106,10 +106,6 @@ class Numbers:
         lines = self.curve_of(row, column)
         return at_the_end(lines, last, int(iteration) if iteration else None)
 
-    def first_of(self, row: Row) -> Row:
-        """The row that another one is compared with: the first of its group that has runs."""
-        return next(other for other in self.rows if other.group == row.group)
-
     def _filled(self, text: str) -> str:
         for name, word in self.words.items():
             text = text.replace(name, word)

@@ -42,7 +42,7 @@ def markdown_of(numbers: Numbers) -> str:
 
 def _cells(numbers: Numbers, row: Row) -> Iterator[str]:
     """Mean and deviation; the difference to the first row with its interval; what is printed."""
-    first = numbers.first_of(row)
+    first = next(other for other in numbers.rows if other.group == row.group)
     printed = dict(zip(numbers.table.each_column, row.printed, strict=False))
     for column in numbers.columns:
         values = numbers.values[row.name, column]

@@ -115,12 +115,10 @@ class Paper(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     title: str
-    where: str
     columns: dict[str, Any] = {}  # sets that tables share, by anchors of YAML
     word: str = ""  # of the tables that name none
     words: dict[str, dict[str, str]] = {}  # {name} in experiments and metrics -> its word per scale
     seeds_small: list[int] | None = None  # of the tables that name none
-    left_out: str = ""  # why some tables have no small form
     tables: dict[str, Table]
 
 

@@ -104,8 +104,7 @@ def draw_table(numbers: Numbers, path: Path) -> bool:
     It is not where the file shows the same numbers, as other versions of matplotlib draw them.
     """
     figure = numbers.table.figure
-    if figure is None:
-        raise ValueError(f"{numbers.table.title} has no figure")
+    assert figure is not None
     columns = [column for column in figure.columns if column in numbers.columns]
     lines = {
         (row.name, column): numbers.curve_of(row, column)[["seed", "iteration", "value"]]

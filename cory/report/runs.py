@@ -12,7 +12,6 @@ from cory.runs.files import read_lines
 from cory.runs.run_dir import (
     METRICS,
     RECORD,
-    SETTINGS,
     comparable_settings,
     read_settings,
     runs_below,
@@ -111,19 +110,18 @@ def title(metric: str) -> str:
     return f"{words} {who.replace('_', ' ')}" if who else metric
 
 
-def find_runs(folders: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """The finished run directories in or below the folders, each once, and the unfinished ones.
+def find_runs(folders: Sequence[Path]) -> list[Path]:
+    """The finished run directories in or below the folders, each once.
 
-    Raises ValueError for a folder without a run, and where none is finished.
+    Raises ValueError for a folder without one.
     """
+    found: dict[Path, None] = {}
     for folder in folders:
-        if not runs_below(folder):
-            raise ValueError(f"{folder} holds no run: there is no {SETTINGS} in it or below it")
-    runs = list(dict.fromkeys(run for folder in folders for run in runs_below(folder)))
-    finished = [run for run in runs if (run / METRICS).exists() and (run / RECORD).exists()]
-    if not finished:
-        raise ValueError(f"no finished run in or below {', '.join(map(str, folders))}")
-    return finished, [run for run in runs if run not in finished]
+        runs = [r for r in runs_below(folder) if (r / METRICS).exists() and (r / RECORD).exists()]
+        if not runs:
+            raise ValueError(f"{folder} holds no finished run: there is no {RECORD} below it")
+        found |= dict.fromkeys(runs)
+    return list(found)
 
 
 def group_runs(run_dirs: Sequence[Path]) -> pd.DataFrame:
