@@ -65,7 +65,7 @@ def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 @pytest.fixture(scope="session")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tasks of our own: two of choices in a group, and one whose data are lost."""
+    """Tasks of our own: two of choices in a group."""
     folder = tmp_path_factory.mktemp("tasks")
     for part, reviews in (("one", REVIEWS[:3]), ("two", REVIEWS[3:])):
         rows = [{"text": review, "answer": 0} for review in reviews]
@@ -75,7 +75,6 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "group: own_choices\ntask: [own_one, own_two]\n"
         "aggregate_metric_list: [{metric: acc, weight_by_size: true}, {metric: acc_norm}]\n"
     )
-    (folder / "lost.yaml").write_text(choice_task("own_lost", folder / "nowhere.jsonl"))
     (folder / "suite.yaml").write_text(SUITE)
     return folder
 
