@@ -266,8 +266,8 @@ def check(config: Config) -> str:
         return line
     if needed <= WARN_ABOVE * room:
         return line
-    there_are = f"there are {room / GIB:.2f} GiB, and the run may end for want of memory"
-    return f"warning: {line}; {there_are}"
+    there_are = f"with hardware={config.hardware.name} there are {room / GIB:.2f} GiB"
+    return f"warning: {line}; {there_are}, and the run may end for want of memory"
 
 
 def longest_context(config: Config) -> int:

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from hydra.core.override_parser.types import Quote, QuotedString
 
 from cory.config import ConfigError, require
 from cory.runs.files import read_lines
@@ -152,4 +151,5 @@ def written(value: Any) -> str:
     text = str(value)
     if PLAIN.fullmatch(text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
         return text
-    return QuotedString(text, Quote.single).with_quotes()
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
