@@ -4,11 +4,12 @@ Weights, gradients, Adam's moments and the cache are counted exactly; DeepSpeed'
 code (0.19) has them; activations follow a formula.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]  # mypy's stubs are not installed
 import torch
 from torch import nn
 from transformers import PreTrainedModel
@@ -21,6 +22,7 @@ from cory.config import (
     VerifierRewardConfig,
     judges,
     plan_of,
+    require,
 )
 from cory.functional.logprobs import SLAB_BYTES
 from cory.models.actor_critic import DTYPES, attention_for
@@ -254,17 +256,35 @@ def peak(parts: Sequence[Part], beside: bool = False) -> tuple[str, int]:
     return max(sizes.items(), key=lambda item: item[1])
 
 
+def main_memory() -> int:
+    """Bytes of main memory of this machine, or of the container that it is."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        path = Path("/sys/fs/cgroup") / name
+        if path.is_file() and (text := path.read_text(encoding="utf-8").strip()).isdigit():
+            limits.append(int(text))
+    return min(limits)
+
+
 def check(config: Config) -> str:
-    """What the run will need, in a line; with a warning where it may not fit."""
-    phase, needed = peak(parts_of(config))
+    """What the run will need, in a line; ConfigError where it plainly cannot fit."""
+    hardware, parts = config.hardware, parts_of(config)
+    share = main_memory() // hardware.processes
+    room: int | None = share  # of the device; None for a GPU that this machine lacks
+    if hardware.device == "cuda":
+        there = torch.cuda.is_available()
+        room = torch.cuda.get_device_properties(0).total_memory if there else None
+    for beside, most in ((False, room), (True, share)):
+        size = held(parts, beside)
+        require(
+            most is None or size <= most,
+            f"model={config.model.name} with hardware={hardware.name} needs {size / GIB:.2f} GiB "
+            f"of {'main ' if beside else ''}memory per process at all times, and there are "
+            f"{(most or 0) / GIB:.2f} GiB; python scripts/memory.py says for what",
+        )
+    phase, needed = peak(parts)
     line = f"memory: about {needed / GIB:.2f} GiB per process at most, in phase: {phase}"
-    if config.hardware.device != "cuda":
-        room = psutil.virtual_memory().total // config.hardware.processes
-    elif torch.cuda.is_available():
-        room = torch.cuda.get_device_properties(0).total_memory
-    else:
-        return line
-    if needed <= WARN_ABOVE * room:
+    if room is None or needed <= WARN_ABOVE * room:
         return line
     there_are = f"with hardware={config.hardware.name} there are {room / GIB:.2f} GiB"
     return f"warning: {line}; {there_are}, and the run may end for want of memory"

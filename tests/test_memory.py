@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -29,6 +28,7 @@ from cory.memory import (
 )
 from cory.models.loading import load_language_model, nf4, skeleton
 from tests.support.building import LetterShare, build
+from tests.support.refusals import refusal
 from tests.support.short_prompts import short_prompts
 
 # GPT-2 with 2 layers of width 8, vocabulary 100, 64 positions
@@ -200,12 +200,18 @@ def test_the_peak_is_the_largest_phase() -> None:
     assert peak(parts, beside=True)[1] == 99
 
 
-def test_a_run_that_hardly_fits_is_warned_of(
+def test_a_run_that_cannot_fit_is_refused_and_one_that_hardly_will_is_warned_of(
     described: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = small(described)
-    phase, most = peak(parts_of(config))
-    for total, begins in ((2 * most, "memory: about 0.00 GiB"), (most, "warning: memory: about ")):
-        machine = SimpleNamespace(total=total)
-        monkeypatch.setattr(memory.psutil, "virtual_memory", lambda machine=machine: machine)
-        assert check(config).startswith(begins) and phase in check(config)
+    parts = parts_of(config)
+    always, (phase, most) = held(parts), peak(parts)
+    monkeypatch.setattr(memory, "main_memory", lambda: 2 * most)
+    assert check(config).startswith("memory: about 0.00 GiB per process at most, in phase: ")
+    monkeypatch.setattr(memory, "main_memory", lambda: most)  # above 90 %
+    assert check(config).startswith("warning: memory: about ") and phase in check(config)
+    monkeypatch.setattr(memory, "main_memory", lambda: always)
+    check(config)
+    monkeypatch.setattr(memory, "main_memory", lambda: always - 1)
+    said = refusal(lambda: check(config))
+    assert said.startswith("model=tiny with hardware=cpu needs ")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 LEVEL = 0.9  # of every interval
+POWER = 0.8  # share of studies of `pairs_needed` pairs in which a real difference shows
 ROUNDING = 1e-6  # relative spread that is float32's rounding alone
 Z = 1.959963984540054  # standard deviations around the mean that hold 95 % of a normal law
 
@@ -143,6 +144,23 @@ def paired_interval(
     variance = ((changes**2).sum() + 1 / tries) / pairs - centre**2
     half = stats.t.ppf((1 + LEVEL) / 2, len(changes) - 1) * math.sqrt(variance / pairs)
     return float(max(-1.0, centre - half)), float(min(1.0, centre + half))
+
+
+def pairs_needed(differences: Values, most: int = 1000) -> int | None:
+    """Pairs, of seeds or prompts, that would show such a mean difference in POWER of all studies.
+
+    The smallest n with (t((1 + LEVEL) / 2, n - 1) + z(POWER)) s / sqrt(n) below the mean
+    difference, s the standard deviation as it is now. None where that is more than `most`, or s is
+    not known.
+    """
+    if mean_interval(differences) is None:
+        return None
+    spread, size = np.std(differences, ddof=1), abs(np.mean(differences))
+    for count in range(2, most + 1):
+        quantiles = stats.t.ppf((1 + LEVEL) / 2, count - 1) + stats.norm.ppf(POWER)
+        if quantiles * spread / math.sqrt(count) < size:
+            return count
+    return None
 
 
 def auc(right: Sequence[float], wrong: Sequence[float]) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cory.config import nearest
-from cory.functional.statistics import mean_interval
+from cory.functional.statistics import POWER, mean_interval, pairs_needed
 from cory.report.numbers import INTERVAL, aligned, interval_text, paired
 from cory.report.plots import draw, main_metrics
 from cory.report.runs import (
@@ -43,8 +43,8 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
     run_dirs: with metrics
     Returns rows by metric and group, those of a metric in the order of the runs, with the columns
     `seeds` (runs that have the metric), `mean`, `std` (of the sample; NaN of one), `pairs` (seeds
-    that the first group with the metric has, too), `difference` (mean over pairs), `low` and `high`
-    (its LEVEL interval).
+    that the first group with the metric has, too), `difference` (mean over pairs), `low`, `high`
+    (its LEVEL interval) and `needed` (seeds that would show it).
     """
     groups = group_runs(run_dirs)
     ends = pd.DataFrame({run_dir: end_values(read_metrics(run_dir)) for run_dir in groups.index})
@@ -79,6 +79,7 @@ def _rows(metric: str, values: dict[str, pd.DataFrame]) -> dict[str, dict[str, f
             each = paired(own, first)
             low, high = mean_interval(each) or (np.nan, np.nan)
             row |= {"pairs": len(each), "difference": each.mean(), "low": low, "high": high}
+            row |= {"needed": pairs_needed(each) or np.nan}
         first = own if first is None else first
         found[name] = row
     return found
@@ -88,15 +89,16 @@ def comparison_text(table: pd.DataFrame, metrics: Sequence[str]) -> str:
     """The rows of some metrics as text, and what the columns are."""
     blocks = []
     for metric in metrics:
-        rows = [["", "seeds", "mean ± std", "difference", INTERVAL]]
+        rows = [["", "seeds", "mean ± std", "difference", INTERVAL, "seeds to tell"]]
         for name, row in table.loc[metric].iterrows():
             spread = "" if np.isnan(row["std"]) else f" ± {row['std']:.3f}"
             cells = [f"  {name}", f"{row['seeds']:.0f}", f"{row['mean']:.3f}{spread}"]
-            rows.append([*cells, *(_difference(row) if row["pairs"] else ["", ""])])
+            rows.append([*cells, *(_difference(row) if row["pairs"] else ["", "", ""])])
         blocks.append(f"{title(metric)} ({metric})\n{aligned(rows)}")
     notes = (
-        "mean ± standard deviation over seeds; the difference is to the first row, over the seeds "
-        "that both have"
+        f"mean ± standard deviation over seeds; the difference is to the first row, over the seeds "
+        f"that both have.\nseeds to tell: so many would show such a difference, if it is real, in "
+        f"{10 * POWER:.0f} of 10 studies; told: its interval excludes 0"
     )
     if (table["seeds"] == 1).all():
         notes += (
@@ -106,10 +108,14 @@ def comparison_text(table: pd.DataFrame, metrics: Sequence[str]) -> str:
 
 
 def _difference(row: pd.Series) -> list[str]:
-    """A row's difference to the first one, and its interval."""
+    """A row's difference to the first one, its interval, and the seeds that would tell."""
     few = f" ({row['pairs']:.0f} of them)" if row["pairs"] < row["seeds"] else ""
     size = f"{row['difference']:+.3f}{few}"
-    return [size, interval_text(row["low"], row["high"])]
+    if np.isnan(row["low"]):
+        return [size, "", ""]
+    told = row["low"] > 0 or row["high"] < 0
+    needed = "> 1000" if np.isnan(row["needed"]) else f"{max(row['needed'], row['pairs'] + 1):.0f}"
+    return [size, interval_text(row["low"], row["high"]), "told" if told else needed]
 
 
 def chosen(metrics: Sequence[str], patterns: Sequence[str]) -> list[str]:

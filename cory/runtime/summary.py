@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from omegaconf import OmegaConf
 
 from cory.functional.statistics import mean_interval, paired_interval
 from cory.report.numbers import INTERVAL, aligned, interval_text
 from cory.report.runs import AGENT, EVALUATION, LAST, end_values, judged_by, read_metrics, title
 from cory.runs.files import read_lines
 from cory.runs.recorder import TRAINING
-from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record
+from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record, read_settings
 
 CURVES = "curves.png"
 LEAST_PROMPTS = 20  # of fewer nothing is claimed: their intervals are too narrow too often
@@ -32,7 +33,8 @@ SHOWN = (
     rf"objective/combined/{AGENT}",
     r"(supervised|offline|verifier)/(loss|kl)(/.+)?",
 )
-MOST_CUT = 0.5  # share of responses above which a hint is given
+MOST_CUT, MOST_EQUAL = 0.5, 0.8  # shares of responses and of groups, above which a hint is given
+LEAST_KL = 1.0  # nats below which a KL is no matter
 COLUMNS = ["before", "after", "low", "high", "prompts"]
 
 
@@ -46,7 +48,7 @@ def before_after(run_dir: Path) -> pd.DataFrame:
     """
     frame = read_metrics(run_dir)
     names, ends = _shown(frame), end_values(frame)
-    scores = read_lines(run_dir / SCORES)
+    scores = read_lines(run_dir / SCORES) if (run_dir / SCORES).exists() else []
     rows = []
     for name in names:
         logged = frame[name].dropna()
@@ -125,12 +127,13 @@ def sentence(changes: pd.DataFrame) -> str:
     return f"{text[0].upper()}{text[1:]}. ({INTERVAL}s over {prompts} prompts)"
 
 
-def hints(changes: pd.DataFrame, ends: pd.Series, one_seed: bool) -> list[str]:
-    """What to look at or to try next, what spoils a run first; at most four.
+def hints(changes: pd.DataFrame, frame: pd.DataFrame, one_seed: bool) -> list[str]:
+    """What to look at or to try next, what spoils a run first; at most six.
 
-    changes: as `before_after` gives them; ends: as `end_values`
+    changes: as `before_after` gives them; frame: as `read_metrics`
     one_seed: the run is none of several that differ in their seed
     """
+    ends = end_values(frame)
     found = []
     equal = [who for who, spread in _agents(ends, "objective/score_std").items() if spread == 0]
     if equal:
@@ -143,6 +146,21 @@ def hints(changes: pd.DataFrame, ends: pd.Series, one_seed: bool) -> list[str]:
     if cut > MOST_CUT and any(re.match("eval/(pass_at|vote)", name) for name in ends.index):
         setting = "algorithm.sampling.max_response_tokens"
         found.append(f"{setting}: {cut:.0%} of the responses are cut off")
+    groups = max(_agents(ends, "rollout/equal_groups").values(), default=0.0)
+    if groups > MOST_EQUAL:
+        found.append(
+            f"algorithm.samples_per_prompt: {groups:.0%} of the groups have equal scores and teach "
+            f"nothing; more samples help, or prompts that are right now and then"
+        )
+    for who, kl in _agents(ends, "objective/kl").items():
+        combined = frame[f"objective/combined/{who}"].dropna()
+        last = combined[-LAST:]
+        if kl > LEAST_KL and last.mean() + 2 * last.sem() < combined.iloc[0]:
+            found.append(
+                f"algorithm.kl_coef: {kl:.1f} nats of KL cost {who} more than the reward that they "
+                f"brought; a higher coefficient, or a lower learning rate, holds the KL"
+            )
+            break
     about = _judged(changes)
     if any(verdict(row) == "undecided" for _, row in about.iterrows()):
         asked = int(about["prompts"].max())
@@ -165,21 +183,37 @@ def _judged(changes: pd.DataFrame) -> pd.DataFrame:
     return changes.loc[judged_by([*changes.index])].dropna(subset=["change", "low"])
 
 
-def episodes(lines: Sequence[dict[str, Any]]) -> str:
+def episodes(lines: Sequence[dict[str, Any]], own_play: bool = False) -> str:
     """The last episodes of the training that were kept: the query, and each answer with its score.
 
     lines: of samples.jsonl
+    own_play: also what a play of the user's has told its agents, as an environment does
     """
     rows = []
     for line in [line for line in lines if line["kind"] == TRAINING][-EPISODES:]:
         query = textwrap.shorten(line["prompt"], 200, placeholder=" ...")
         rows.append(f"iteration {line['iteration'] + 1}: {query}")
-        for turn in line["turns"]:
+        for number, turn in enumerate(line["turns"]):
+            heard = told(line, number) if own_play else ""
+            if heard:
+                rows.append(f"    > {textwrap.shorten(heard, 100, placeholder=' ...')}")
             text = textwrap.shorten(turn["response"] or "(absent)", 100, placeholder=" ...")
             role = "" if turn["role"] in ("solo", turn["agent"]) else f" ({turn['role']})"
             score = "" if turn["score"] is None else f"  [{turn['score']:+.2f}]"
             rows.append(f"  {turn['agent']}{role}: {text}{score}")
     return "\n".join(rows)
+
+
+def told(line: Mapping[str, Any], number: int) -> str:
+    """The end of what an utterance's agent is shown that nobody has said before.
+
+    line: of samples.jsonl; number: of the utterance
+    """
+    turns = line["turns"]
+    shown = turns[number]["context"].removeprefix(line["prompt"])
+    for turn in turns[:number]:
+        shown = shown.removeprefix(turn["context"]).replace((turn["response"] or "").strip(), "")
+    return " ".join(shown.split())
 
 
 def show_summary(run_dir: Path) -> None:
@@ -189,10 +223,11 @@ def show_summary(run_dir: Path) -> None:
     if iterations > 0:
         last = min(LAST, iterations)
         note = f"(of the training: its first iteration, and the mean of its last {last})"
-        last_ones = episodes(read_lines(run_dir / SAMPLES))
+        own_play = OmegaConf.select(read_settings(run_dir), "algorithm.name") == "team"
+        last_ones = episodes(read_lines(run_dir / SAMPLES), own_play)
         parts = [last_ones, f"{parts[0]}\n{note}", sentence(changes)]
         alone = "seed-" not in run_dir.name and not run_dir.name.startswith("seed")
-        next_steps = hints(changes, end_values(read_metrics(run_dir)), alone)
+        next_steps = hints(changes, read_metrics(run_dir), alone)
         parts.append("\n- ".join(["What next:", *next_steps]) if next_steps else "")
     print("\n" + "\n\n".join(filter(None, parts)))
     print(f"\n{iterations} iterations in {record['wall_s']:.0f} s; records in {run_dir}")

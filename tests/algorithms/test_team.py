@@ -16,6 +16,7 @@ from torch import Tensor
 from cory.config import Config
 from cory.episode import Batch
 from cory.models.policy import Policy
+from cory.runtime.summary import episodes
 from cory.seeding import uniforms
 from cory.trainers.ppo import Estimate
 from tests.support.building import LetterShare, build, measure, steps
@@ -362,3 +363,20 @@ def test_textarena_games_are_played(team: Team, monkeypatch: pytest.MonkeyPatch)
         ]
         assert episode.turns[-1].score == 1
         assert heap == 1 or episode.turns[-2].score == -1
+
+
+def test_the_end_of_a_run_shows_what_the_environment_has_told() -> None:
+    def turn(context: str, response: str) -> dict[str, Any]:
+        return {"agent": "a", "role": "a", "score": 1.0, "context": context, "response": response}
+
+    turns = [turn("Game 3. Guess:", "5"), turn("Game 3. 5: higher. Guess:", "9"), turn("9", "")]
+    line = {"kind": "training", "iteration": 1, "prompt": "Game 3.", "turns": turns}
+    assert episodes([line], own_play=True).splitlines() == [
+        "iteration 2: Game 3.",
+        "    > Guess:",
+        "  a: 5  [+1.00]",
+        "    > : higher. Guess:",
+        "  a: 9  [+1.00]",
+        "  a: (absent)  [+1.00]",
+    ]
+    assert "Guess" not in episodes([line])

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from cory.functional.statistics import mean_interval, paired_interval
+from cory.functional.statistics import mean_interval, paired_interval, pairs_needed
 
 # 95th percentiles of Student's t, as tables print them
 T_2, T_3 = 2.919986, 2.353363
@@ -47,3 +47,14 @@ def test_shares_that_all_change_alike_are_not_certain() -> None:
     # four tries a prompt say more than one
     (few, _), (many, _) = (paired_interval([0.0] * 8, [1.0] * 8, n) or (0, 0) for n in (1, 4))
     assert many > few
+
+
+def test_the_pairs_that_would_tell() -> None:
+    """Differences 0 and 2: mean 1, s = 1.414. n = 14: (1.771 + 0.842) 1.414 / sqrt(14) = 0.987
+    is the first below 1; n = 13 gives (1.782 + 0.842) 1.414 / sqrt(13) = 1.029.
+    """
+    assert pairs_needed([0.0, 2.0]) == 14
+    assert pairs_needed([0.0, 2.0], most=13) is None
+    assert pairs_needed([9.9, 10.1]) == 2
+    assert pairs_needed([1.0]) is None and pairs_needed([1.0, 1.0]) is None
+    assert pairs_needed([-1.0, 1.0]) is None

@@ -58,13 +58,15 @@ def test_differences_are_paired_by_seed(two_by_three: list[Path]) -> None:
     half = 2.919986 * 0.1 / math.sqrt(3)
     assert (second["pairs"], second["difference"]) == (3, pytest.approx(0.2))
     assert (second["low"], second["high"]) == pytest.approx((0.2 - half, 0.2 + half), abs=1e-6)
+    # (2.920 + 0.842) 0.1 / sqrt(3) = 0.217, and with four (2.353 + 0.842) 0.1 / 2 = 0.160
+    assert second["needed"] == 4
     # of the training the mean of the last ten iterations
     assert table.loc[(KL, "kl_coef=0.1"), "mean"] == 1.0
     # equal to the last digit: nothing says what other seeds would do
     assert math.isnan(table.loc[(KL, "kl_coef=0.3"), "low"])
     row = comparison_text(table, [SCORE]).splitlines()[3].split()
     assert row == ["kl_coef=0.3", "3", "10.200", "±", "10.100", "+0.200",
-                   "+0.031", "to", "+0.369"]  # fmt: skip
+                   "+0.031", "to", "+0.369", "told"]  # fmt: skip
 
 
 def test_seeds_that_only_one_row_has_make_no_pairs(tmp_path: Path) -> None:
@@ -73,7 +75,7 @@ def test_seeds_that_only_one_row_has_make_no_pairs(tmp_path: Path) -> None:
                          for n, (eta, seed, score) in enumerate(ends)])  # fmt: skip
     second = table.loc[(SCORE, "kl_coef=0.3")]
     assert (second["seeds"], second["pairs"], second["difference"]) == (2, 1, 2.0)
-    assert math.isnan(second["low"])
+    assert math.isnan(second["low"]) and math.isnan(second["needed"])
     assert table.loc[(SCORE, "kl_coef=0.5"), "pairs"] == 0
     assert "+2.000 (1 of them)" in comparison_text(table, [SCORE])
 

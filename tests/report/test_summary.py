@@ -83,8 +83,8 @@ def test_nothing_is_told_of_few_prompts(tmp_path: Path) -> None:
 
 def said(run_dir: Path, **more: Any) -> list[str]:
     """The settings, or what else the hints begin with."""
-    table, ends = before_after(run_dir), end_values(read_metrics(run_dir))
-    return [hint.partition(":")[0].partition("=")[0] for hint in hints(table, ends, **more)]
+    table, frame = before_after(run_dir), read_metrics(run_dir)
+    return [hint.partition(":")[0].partition("=")[0] for hint in hints(table, frame, **more)]
 
 
 def test_hints(tmp_path: Path) -> None:
@@ -97,13 +97,17 @@ def test_hints(tmp_path: Path) -> None:
 
     assert of() == []  # cut off, but no answers to questions
     assert of(objective__score_std=0.0) == ["reward"]
+    assert of(objective__score_std=0.1) == []
     assert of(rollout__truncated_share=0.6, eval__pass_at_1=0.5) == [
         "algorithm.sampling.max_response_tokens"
     ]
+    assert of(rollout__truncated_share=0.4, eval__pass_at_1=0.5) == []
+    assert of(rollout__equal_groups=0.9) == ["algorithm.samples_per_prompt"]
+    assert of(rollout__equal_groups=0.5) == []
     run_dir = trained(tmp_path / "seeds", [0.9, 1.1] * 12)
     assert said(run_dir, one_seed=True) == ["seed"]
     undecided = before_after(trained(tmp_path / "few", [-1.5, 2.5] * 12))
-    (hint,) = hints(undecided, pd.Series(dtype=float), one_seed=False)
+    (hint,) = hints(undecided, pd.DataFrame(), one_seed=False)
     assert hint.startswith("evaluation.prompts=96 (now 24) halves the interval")
 
 
