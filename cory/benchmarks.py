@@ -6,6 +6,7 @@ May import: inference and everything below.
 import importlib.util
 import json
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,19 +15,15 @@ from typing import Any, Literal
 
 import torch
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from pydantic import ValidationError
-from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import ConfigError, Settings, parse_config, require
+from cory.config import Settings, parse_config, require
 from cory.config.base import Count, Number, Text
-from cory.config.errors import lines_of
-from cory.inference import agent_folders, group_of, is_adapter
+from cory.inference import group_of
 from cory.models.loading import load_language_model, load_tokenizer, nf4
-from cory.models.lora import load_adapter
+from cory.models.lora import DESCRIPTION, load_adapter
 from cory.runs.files import write_whole
 from cory.runs.recorder import device_name
-from cory.runs.run_dir import RECORD, read_record, read_settings
+from cory.runs.run_dir import AGENTS, RECORD, read_record, read_settings
 
 BASE = "base"  # key of the untrained model's scores, beside those of the agents
 IN_RECORD = "benchmarks"  # key of all scores in record.json
@@ -57,21 +54,11 @@ class SuiteConfig(Settings):
     benchmarks: dict[str, BenchmarkConfig]
     geometric_mean: list[Text]
 
-    def names(self, cot: bool) -> list[str]:
-        """The benchmarks that are asked plainly, or those with a chain of thought."""
-        return [name for name, benchmark in self.benchmarks.items() if benchmark.cot == cot]
-
 
 def load_suite(path: Path) -> SuiteConfig:
-    """The suite of a file, checked."""
+    """The suite of a file, checked; ConfigError, OSError or ValueError where it is none."""
     require(path.is_file(), f"--suite={path.stem}: there is no {path}")
-    try:
-        values = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-        return SuiteConfig.model_validate(values)
-    except (OmegaConfBaseException, YAMLError, OSError) as error:
-        raise ConfigError(f"{path}: {str(error).splitlines()[0]}") from None
-    except ValidationError as error:
-        raise ConfigError("\n".join(f"{path}: {line}" for line in lines_of(error))) from None
+    return SuiteConfig.model_validate(OmegaConf.to_container(OmegaConf.load(path)))
 
 
 @dataclass(frozen=True)
@@ -93,12 +80,11 @@ class Measurement:
         return BASE if self.base else self.agent
 
 
-def measure(wanted: Measurement, names: Sequence[str], again: bool) -> dict[str, Entry]:
-    """Measure benchmarks of the suite; all scores of the agent by benchmark, from 0 to 1.
+def measure(wanted: Measurement, names: Sequence[str]) -> dict[str, Entry]:
+    """Measure benchmarks that have no score yet; all scores of the agent by name, from 0 to 1.
 
     Each is in the run's record as soon as it is there, with the geometric mean once all of its
-    benchmarks are. again: also those that the record has. ConfigError for a run that is not
-    finished, and a task that the harness does not have or cannot load.
+    benchmarks are. ConfigError for a run that is not finished, and without the harness.
     """
     require(
         importlib.util.find_spec("lm_eval") is not None,
@@ -111,10 +97,9 @@ def measure(wanted: Measurement, names: Sequence[str], again: bool) -> dict[str,
     if wanted.limit is not None:
         scores = {}
     ask = None  # loads the model, where anything is left to ask
-    for name in [name for name in names if again or name not in scores]:
+    for name in [name for name in names if name not in scores]:
         ask = ask or harness(wanted)
-        scores[name] = ask(name, wanted.suite.benchmarks[name])
-        scores.pop(GEOMETRIC_MEAN, None)  # it was of the score before
+        scores[name] = ask(wanted.suite.benchmarks[name])
         parts = [scores.get(part) for part in wanted.suite.geometric_mean]
         if all(parts):
             value, stderr = geometric_mean([(p["value"], p["stderr"]) for p in parts if p])
@@ -125,8 +110,8 @@ def measure(wanted: Measurement, names: Sequence[str], again: bool) -> dict[str,
     return scores
 
 
-def harness(wanted: Measurement) -> Callable[[str, BenchmarkConfig], Entry]:
-    """A function that puts a benchmark, by its name in the suite, to the agent's model."""
+def harness(wanted: Measurement) -> Callable[[BenchmarkConfig], Entry]:
+    """A function that puts a benchmark of the suite to the agent's model."""
     from lm_eval import simple_evaluate  # noqa: PLC0415  an extra, and slow to import
     from lm_eval.models.huggingface import HFLM  # noqa: PLC0415
     from lm_eval.tasks import TaskManager  # noqa: PLC0415
@@ -142,56 +127,38 @@ def harness(wanted: Measurement) -> Callable[[str, BenchmarkConfig], Entry]:
         trust_remote_code=False,
     )
 
-    def ask(name: str, benchmark: BenchmarkConfig) -> Entry:
-        key = f"benchmarks.{name}.task={benchmark.task}"
-        require(
-            benchmark.task in {*tasks.all_subtasks, *tasks.all_groups},
-            f"{key}: lm-evaluation-harness {version('lm_eval')} has no such task",
+    def ask(benchmark: BenchmarkConfig) -> Entry:
+        output: Any = simple_evaluate(
+            lm,
+            tasks=[benchmark.task],
+            task_manager=tasks,
+            num_fewshot=benchmark.shots,
+            fewshot_random_seed=suite.seed,
+            gen_kwargs={"max_gen_toks": suite.max_new_tokens},
+            limit=wanted.limit,
+            log_samples=False,
         )
-        try:
-            output: Any = simple_evaluate(
-                lm,
-                tasks=[benchmark.task],
-                task_manager=tasks,
-                num_fewshot=benchmark.shots,
-                fewshot_random_seed=suite.seed,
-                gen_kwargs={"max_gen_toks": suite.max_new_tokens},
-                limit=wanted.limit,
-                log_samples=False,
-            )
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise ConfigError(f"{key} cannot be measured: {reason}") from error
-        score = score_of(output, benchmark, key)
-        return {**score, "suite": suite.name, **benchmark.model_dump(), **conditions}
+        whole = output["results"][benchmark.task]
+        stderr = whole[f"{benchmark.metric}_stderr,{benchmark.filter}"]
+        return {
+            "value": float(whole[f"{benchmark.metric},{benchmark.filter}"]),
+            "stderr": None if stderr == "N/A" else float(stderr),
+            "questions": sum(n["effective"] for n in output["n-samples"].values()),
+            "suite": suite.name,
+            **benchmark.model_dump(),
+            **conditions,
+        }
 
     return ask
 
 
-def score_of(output: Any, benchmark: BenchmarkConfig, key: str) -> Entry:
-    """The benchmark's score in the harness's output; ConfigError where its metric is not there."""
-    whole = output["results"].get(benchmark.task, {})  # empty for a group without an average
-    name = f"{benchmark.metric},{benchmark.filter}"
-    known = sorted(metric for metric in whole if "," in metric and "_stderr" not in metric)
-    require(
-        name in whole,
-        f"{key}: no metric={benchmark.metric} with filter={benchmark.filter}; it has "
-        f"{'; '.join(known)} (metric,filter)",
-    )
-    stderr = whole[f"{benchmark.metric}_stderr,{benchmark.filter}"]
-    return {
-        "value": float(whole[name]),
-        "stderr": None if stderr == "N/A" else float(stderr),
-        "questions": sum(n["effective"] for n in output["n-samples"].values()),
-    }
-
-
 def model_of(wanted: Measurement) -> tuple[Any, Any, Entry]:
     """The agent's model on its device, its tokenizer, and the conditions of the measurement."""
-    (folder,) = agent_folders(wanted.run_dir, [wanted.agent])
+    folder = wanted.run_dir / AGENTS / wanted.agent
+    require(folder.is_dir(), f"--agent={wanted.agent}: there is no {folder}")
     settings = parse_config(read_settings(wanted.run_dir))
     config = settings.models[group_of(settings, wanted.agent)]
-    adapted = is_adapter(folder)
+    adapted = (folder / DESCRIPTION).is_file()
     path = config.path if adapted or wanted.base else str(folder)
     name = wanted.suite.cpu_dtype if wanted.device == "cpu" else wanted.suite.dtype
     dtype: torch.dtype = getattr(torch, name)
@@ -218,14 +185,12 @@ def geometric_mean(numbers: Sequence[tuple[float, float | None]]) -> tuple[float
     numbers: (value, standard error); None for an unknown error
     returns: (mean, standard error); None where an error is unknown or a value is 0
     """
-    values = [value for value, _ in numbers]
+    values, errors = zip(*numbers, strict=True)
     if 0 in values:
         return 0.0, None
-    mean = math.exp(math.fsum(map(math.log, values)) / len(values))
+    mean = statistics.geometric_mean(values)
+    if None in errors:
+        return mean, None
     # the mean changes by mean / (n * value) when a value changes by 1
-    terms = []
-    for value, stderr in numbers:
-        if stderr is None:
-            return mean, None
-        terms.append((mean * stderr / (len(values) * value)) ** 2)
+    terms = ((mean * error / (len(values) * value)) ** 2 for value, error in numbers if error)
     return mean, math.sqrt(math.fsum(terms))

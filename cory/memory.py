@@ -5,7 +5,6 @@ code (0.19) has them; activations follow a formula.
 """
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,10 +42,8 @@ ALL_PASSES = (SAMPLING, SCORING, PASSES)
 # Elements of DeepSpeed's buffers: gradients that are exchanged, weights that stage 3 gathers
 BUFFER, GATHERED = 500_000_000, 1_100_000_000
 MOMENTS_8BIT = 2 + 2 * 4 / 256  # bytes of a weight: two moments, a scale for 256 elements of each
-NF4_BLOCK, NF4_SCALES = 64, 256  # weights per scale; scales per scale of scales
 UNFUSED = {"gelu_new": 3}  # tensors of the MLP's width that such an activation keeps
 SPLIT = 1000  # prompts that a whole test split is taken to have
-CHARACTERS_PER_TOKEN = 3  # of a template's own words; a low number, to estimate on the safe side
 
 
 @dataclass(frozen=True)
@@ -100,12 +97,9 @@ def frozen_bytes(shape: Shape, model: ModelConfig | VerifierRewardConfig) -> int
     each, packed = BYTES[model.precision], sum(shape.products)
     if model.quantisation == "none":
         return each * (shape.parameters - packed) + BYTES[model.compute_precision] * packed
-    scales = [-(-size // NF4_BLOCK) for size in shape.products]
-    if model.double_quantisation:  # a byte per scale, and a float32 for each 256 scales
-        small = sum(count + 4 * -(-count // NF4_SCALES) for count in scales)
-    else:
-        small = 4 * sum(scales)
-    return each * (shape.parameters - packed) + packed // 2 + small
+    # half a byte, and a scale for 64 weights: a byte, and a float32 for 256 of those, or a float32
+    four_bits = 0.5 + (1 + 4 / 256 if model.double_quantisation else 4) / 64
+    return each * (shape.parameters - packed) + int(four_bits * packed)
 
 
 def engine_parts(config: Config, model: ModelConfig, trained: int, agents: int) -> list[Part]:
@@ -226,13 +220,11 @@ def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> li
 
 def judge_part(key: str, reward: Any) -> Part:
     """The model of a reward, a verifier or a classifier; of one that is not here nothing counts."""
-    if not hasattr(reward, "path"):
-        return Part(key, 0)
     verifier = isinstance(reward, VerifierRewardConfig)
-    path = whole_model(reward) if verifier else reward.path
-    lm = local_skeleton(path, f"{key}.path", classifier=not verifier)
+    path = whole_model(reward) if verifier else getattr(reward, "path", None)
+    lm = None if path is None else local_skeleton(path, f"{key}.path", classifier=not verifier)
     if lm is None:
-        return Part(f"{key} (not on this machine: not counted)", 0)
+        return Part(key, 0)
     each = BYTES[getattr(reward, "precision", "fp32")]
     return Part(key, frozen_bytes(Shape(lm), reward) if verifier else each * lm.num_parameters())
 
@@ -294,14 +286,14 @@ def check(config: Config) -> str:
     line = f"memory: about {needed / GIB:.2f} GiB per process at most, in phase: {phase}"
     if room is None or needed <= WARN_ABOVE * room:
         return line
-    there_are = f"there are {room / GIB:.2f} GiB, and the run may end for want of memory"
-    return f"warning: {line}; {there_are}"
+    there_are = f"with hardware={config.hardware.name} there are {room / GIB:.2f} GiB"
+    return f"warning: {line}; {there_are}, and the run may end for want of memory"
 
 
 def longest_context(config: Config) -> int:
     """Tokens of the longest prompt, about: of the last observer, or of a debater's last round.
 
-    It quotes the question with each earlier answer, and templates add some words.
+    It quotes the question with each earlier answer; words of templates are not counted.
     """
     task, algorithm = config.task, config.algorithm
     query, response = int(task.max_prompt_tokens), int(algorithm.sampling.max_response_tokens)
@@ -316,6 +308,4 @@ def longest_context(config: Config) -> int:
     if earlier == 0 or not getattr(algorithm, "knowledge_transfer", True):
         return query
     quoted = query if "{query}" in task.answer_template else 0
-    own = task.observer_template + earlier * task.answer_template
-    own = re.sub(r"\{.*?\}", "", own) + (earlier - 1) * task.answer_separator
-    return query + earlier * (response + quoted) + len(own) // CHARACTERS_PER_TOKEN
+    return query + earlier * (response + quoted)

@@ -70,12 +70,10 @@ class FinishedRun:
         return import_module("cory").load_team(self.run_dir, **how)
 
 
-def run(
-    *overrides: str | Sequence[str] | Mapping[str, Any], config_dir: str | Path | None = None
-) -> FinishedRun:
+def run(*overrides: str | Mapping[str, Any], config_dir: str | Path | None = None) -> FinishedRun:
     """Train as `python -m cory.train` does with these words, and return what the run has left.
 
-    overrides: words of the command line, lists of them, or dicts of settings and values
+    overrides: words of the command line, or dicts of settings and values
     config_dir: a folder with options of your own, as --config-dir
     A run that was interrupted goes on with the same call. ConfigError: the run was refused, a line
     for each reason. RunFailed: it had begun. KeyboardInterrupt: it was asked to stop (the first
@@ -84,21 +82,6 @@ def run(
     words = words_of(overrides)
     if config_dir is not None:
         words.insert(0, f"--config-dir={Path(config_dir).expanduser().absolute()}")
-    code, stopped, lines = run_command(words)
-    said = [match[1] or match[2] for match in map(RUN.fullmatch, lines) if match]
-    if code == 0:
-        return FinishedRun(Path(said[0]))
-    if stopped:
-        raise KeyboardInterrupt(f"{' '.join(said)} has saved; the same call goes on with it")
-    raise failure(lines[-LAST_LINES:], begun=bool(said))
-
-
-def run_command(words: Sequence[str]) -> tuple[int, bool, list[str]]:
-    """Run the command with these words, and show what it prints.
-
-    returns: its exit code; whether it was asked to stop, by an interrupt of this process, whose
-        second one kills it; the lines that it printed
-    """
     process = subprocess.Popen(
         [sys.executable, "-m", "cory.train", *words],
         stdout=subprocess.PIPE,
@@ -117,10 +100,19 @@ def run_command(words: Sequence[str]) -> tuple[int, bool, list[str]]:
             stopped = True
             process.send_signal(signal.SIGINT)
             show(printed, lines)
-        return process.wait(), stopped, lines
+        code = process.wait()
     finally:
         if process.poll() is None:
             process.kill()
+    said = [match[1] or match[2] for match in map(RUN.fullmatch, lines) if match]
+    if code == 0:
+        return FinishedRun(Path(said[0]))
+    if stopped:
+        raise KeyboardInterrupt(f"{' '.join(said)} has saved; the same call goes on with it")
+    last = lines[-LAST_LINES:]
+    errors = [line.removeprefix("error: ") for line in last if line.startswith("error: ")]
+    kind = ConfigError if errors and not said else RunFailed
+    raise kind("\n".join(errors or last))
 
 
 def show(printed: Iterable[str], lines: list[str]) -> None:
@@ -130,23 +122,14 @@ def show(printed: Iterable[str], lines: list[str]) -> None:
         lines.append(line.rstrip())
 
 
-def failure(said: Sequence[str], begun: bool) -> Exception:
-    """What a run that was not finished is said to have ended with."""
-    errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
-    kind = RunFailed if begun or not errors else ConfigError
-    return kind("\n".join(errors or said))
-
-
-def words_of(overrides: Sequence[str | Sequence[str] | Mapping[str, Any]]) -> list[str]:
+def words_of(overrides: Sequence[str | Mapping[str, Any]]) -> list[str]:
     """The words on the command line that stand for these overrides."""
     words: list[str] = []
     for given in overrides:
         if isinstance(given, str):
             words.append(given)
-        elif isinstance(given, Mapping):
-            words += [f"{key}={written(value)}" for key, value in given.items()]
         else:
-            words += words_of(given)
+            words += [f"{key}={written(value)}" for key, value in given.items()]
     for word in words:
         require(
             "=" in word and not word.startswith(("-", "sweep=")),
@@ -159,10 +142,8 @@ def written(value: Any) -> str:
     """A value as Hydra reads it on the command line."""
     if isinstance(value, np.generic):  # whose repr names its type; exact also from float32
         value = value.item()
-    if value is None or isinstance(value, bool):
+    if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
-    if isinstance(value, int | float):
-        return repr(value)
     if isinstance(value, list | tuple):
         return f"[{','.join(map(written, value))}]"
     if isinstance(value, Mapping):

@@ -48,13 +48,7 @@ def load_function(key: str, value: str) -> UserFunction:
         hasattr(module, name),
         f"{key}={value}: {module.__file__} has no {name}{nearest(name, known)}",
     )
-    function: Any = getattr(module, name)
-    require(
-        callable(function) and not isinstance(function, type) and bool(module.__file__),
-        f"{key}={value}: {name} in {module.__file__} must be a function, got "
-        f"{type(function).__name__}",
-    )
-    return UserFunction(key, value, Path(str(module.__file__)), function)
+    return UserFunction(key, value, Path(str(module.__file__)), getattr(module, name))
 
 
 def _module(place: str) -> ModuleType:
@@ -88,8 +82,6 @@ def _search(folder: Path) -> None:
 
 def told(error: BaseException, file: Path) -> str:
     """An error of a user's code in one line: place in the user's own file, type, message."""
-    if isinstance(error, SyntaxError) and error.filename is not None:
-        return f"{error.filename}, line {error.lineno}: {error.msg}"
     text = f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}"
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename) == file]

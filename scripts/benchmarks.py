@@ -22,7 +22,6 @@ os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else
 
 from cory.benchmarks import Entry, Measurement, SuiteConfig, load_suite, measure
 from cory.config import ConfigError, require
-from cory.inference import require_device
 from cory.runtime.hydra_setup import CONF
 
 TASKS = CONF / "benchmarks" / "tasks"  # further ones of the harness, for the suites of conf
@@ -48,7 +47,6 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--batch-size", default="8", help="texts at once, or auto")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--again", action="store_true", help="replace existing scores")
     return parser.parse_args()
 
 
@@ -62,7 +60,7 @@ def suite_of(name: str) -> SuiteConfig:
 def chosen(suite: SuiteConfig, tasks: str | None, cot: bool) -> list[str]:
     """The benchmarks listed in `tasks`; else all of the suite without or with chain of thought."""
     if tasks is None:
-        return suite.names(cot)
+        return [name for name, benchmark in suite.benchmarks.items() if benchmark.cot == cot]
     names = [name.strip() for name in tasks.split(",")]
     for name in names:
         require(
@@ -75,14 +73,6 @@ def chosen(suite: SuiteConfig, tasks: str | None, cot: bool) -> list[str]:
 
 def measurement(run_dir: Path, args: argparse.Namespace, suite: SuiteConfig) -> Measurement:
     """How the command line asks for one of the runs."""
-    require(args.limit is None or args.limit > 0, f"--limit={args.limit} must be above 0")
-    batch = args.batch_size
-    require(
-        batch == "auto" or (batch.isdecimal() and int(batch) > 0),
-        f"--batch-size={batch} must be auto or a number above 0",
-    )
-    require_device(args.device, "--device")
-    require(args.tasks is None or not args.cot, "--cot and --tasks both choose: type one")
     return Measurement(
         run_dir=run_dir,
         agent=args.agent,
@@ -90,7 +80,7 @@ def measurement(run_dir: Path, args: argparse.Namespace, suite: SuiteConfig) -> 
         suite=suite,
         include=(TASKS, *(() if args.include is None else (args.include,))),
         limit=args.limit,
-        batch_size=batch if batch == "auto" else int(batch),
+        batch_size=args.batch_size,
         device=args.device,
     )
 
@@ -111,11 +101,11 @@ def main() -> None:
         if args.device == "cpu":
             print(f"note: on the CPU weights are in {suite.cpu_dtype}", file=sys.stderr)
         for one in wanted:
-            scores = measure(one, chosen(suite, args.tasks, args.cot), args.again)
+            scores = measure(one, chosen(suite, args.tasks, args.cot))
             limit = "" if args.limit is None else f", only {args.limit} questions per task"
             print(f"{one.run_dir} {one.key}{limit}")
             print("\n".join(line(name, entry) for name, entry in scores.items()), flush=True)
-    except ConfigError as error:
+    except (ConfigError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
 

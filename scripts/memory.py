@@ -130,7 +130,7 @@ def part_lines(config: Config, parts: list[Part]) -> Iterator[str]:
     )
     order = [LOADING, *ALWAYS]
     for part in sorted(parts, key=lambda part: (part.when != ALWAYS, order.index(part.when[0]))):
-        if part.bytes > 0 or "not counted" in part.what:
+        if part.bytes > 0:
             when = "always" if part.when == ALWAYS else ", ".join(part.when)
             where = ", in main memory" if part.beside else ""
             yield f"  {part.what:<40}{part.bytes / GIB:>9.2f}  {when}{where}"

@@ -12,12 +12,14 @@ import sys
 from pathlib import Path
 
 import computed
+import pandas as pd
 
 from cory.report import archive
 from cory.report.numbers import Numbers
 from cory.report.pages import markdown_of, write_page
 from cory.report.papers import COMPUTED, Paper, Table, load
 from cory.report.plots import draw_table
+from cory.runs.run_dir import read_record
 
 ROOT = Path(__file__).resolve().parent.parent
 PAPERS = ROOT / "conf" / "paper"
@@ -32,13 +34,12 @@ def show(args: argparse.Namespace) -> None:
     else:
         scale = args.scale
         found = archive.finished(args.outputs, scale, table.experiments())
-        stored = archive.read(args.archive_file)
+        stored = pd.read_parquet(args.archive_file)
         runs = archive.replaced(stored, [archive.run_frame(run_dir) for run_dir in found])
         print(f"{len(found)} runs of {args.outputs}; any others are of {args.archive_file}")
         for run_dir in found if args.archive else []:
-            why = archive.obstacle(run_dir, PAPERS.parent)
-            if why is not None:
-                raise ValueError(f"--archive: {run_dir} is none of the study: {why}")
+            if not (read_record(run_dir) or {}).get("clean"):
+                raise ValueError(f"--archive: the code of {run_dir} differed from the last commit")
         if args.archive and found:
             archive.write(runs, args.archive_file)
             print("archived; `make report` brings the pages up to date")
@@ -60,7 +61,7 @@ def chosen(name: str, paper: Paper) -> Table:
 
 def everything(args: argparse.Namespace) -> None:
     """Write the numbers and figures of every page."""
-    runs = archive.by_experiment(archive.read(args.archive_file))
+    runs = archive.by_experiment(pd.read_parquet(args.archive_file))
     runs |= archive.by_experiment(computed.frame())
     for path in sorted(PAPERS.glob("*.yaml")):
         page = args.docs / f"{path.stem}.md"

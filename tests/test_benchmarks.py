@@ -65,7 +65,7 @@ def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 @pytest.fixture(scope="session")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tasks of our own: two of choices in a group, and one whose data are lost."""
+    """Tasks of our own: two of choices in a group."""
     folder = tmp_path_factory.mktemp("tasks")
     for part, reviews in (("one", REVIEWS[:3]), ("two", REVIEWS[3:])):
         rows = [{"text": review, "answer": 0} for review in reviews]
@@ -75,7 +75,6 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "group: own_choices\ntask: [own_one, own_two]\n"
         "aggregate_metric_list: [{metric: acc, weight_by_size: true}, {metric: acc_norm}]\n"
     )
-    (folder / "lost.yaml").write_text(choice_task("own_lost", folder / "nowhere.jsonl"))
     (folder / "suite.yaml").write_text(SUITE)
     return folder
 
@@ -145,10 +144,10 @@ def test_scores_are_kept_and_change_nothing_else(
 ) -> None:
     path = run_dir / "record.json"
     before = json.loads(path.read_text())
-    assert "geometric_mean" not in measure(wanted, ["normed"], again=False)
-    measure(replace(wanted, limit=1), ["choice"], again=False)  # to try: not kept
+    assert "geometric_mean" not in measure(wanted, ["normed"])
+    measure(replace(wanted, limit=1), ["choice"])  # to try: not kept
     assert json.loads(path.read_text())["benchmarks"]["agent_0"].keys() == {"normed"}
-    found = measure(wanted, ["choice", "normed"], again=False)
+    found = measure(wanted, ["choice", "normed"])
     record = json.loads(path.read_text())
     assert record.pop("benchmarks") == {"agent_0": found}
     assert json.dumps(record) == json.dumps(before)
@@ -157,10 +156,10 @@ def test_scores_are_kept_and_change_nothing_else(
     mean = found["geometric_mean"]
     assert (mean["value"], mean["stderr"]) == expected
 
-    # nothing is measured twice, unless it is asked for
+    # nothing is measured twice,
     monkeypatch.setattr(benchmarks, "harness", lambda wanted: pytest.fail("measured again"))
     content = path.read_text()
-    assert measure(wanted, ["choice", "normed"], again=False) == found
+    assert measure(wanted, ["choice", "normed"]) == found
     assert path.read_text() == content
 
 
@@ -174,8 +173,8 @@ def test_an_adapter_is_measured_on_its_base_and_the_base_alone(
     base = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
     how = LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
     get_peft_model(base, how).save_pretrained(agent)
-    measure(wanted, ["choice"], again=False)
-    found = measure(replace(wanted, base=True), ["choice"], again=False)["choice"]
+    measure(wanted, ["choice"])
+    found = measure(replace(wanted, base=True), ["choice"])["choice"]
     asked = (found["questions"], found["dtype"], found["harness"])
     assert asked == (4, "float32", "0.4.13")
     adapted, alone = map(harness_says, samples)

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from cory.config import ConfigError
-from cory.notebook import RunFailed, failure, words_of
+from cory.notebook import words_of
 from cory.runtime.hydra_setup import compose
 from tests.support.commands import ROOT, last_wins
 from tests.support.warm import Fork
@@ -81,25 +80,25 @@ def test_values_reach_the_settings_as_they_are(tmp_path: Path) -> None:
 REFUSED = """
 from cory import ConfigError, FinishedRun, RunFailed, run
 try:
-    run(words, "run_dir=x", {"evaluation.probes": ["a b c " * 40]})
+    run(*words, "run_dir=x", {"evaluation.probes": ["a b c " * 40]})
 except ConfigError as error:
     print("refused:", error)
 try:
-    run(words, "run_dir=y", "algorithm.iterations=9", "algorithm.stop.max_kl=1e-9")
+    run(*words, "run_dir=y", "algorithm.iterations=9", "algorithm.stop.max_kl=1e-9")
 except RunFailed as error:
     print("failed:", error)
 """
 FROM_A_THREAD = """
 import threading
 found = []
-thread = threading.Thread(target=lambda: found.append(run(words, "run_dir=x")))
+thread = threading.Thread(target=lambda: found.append(run(*words, "run_dir=x")))
 thread.start()
 thread.join()
 (finished,) = found
 assert len(finished.metrics) == 2 and len(finished.times) == 2
 assert {"prompt", "turns"} <= finished.samples[0].keys()
 assert finished.record["iterations"] == 2
-assert run(words, {"run_dir": "x"}).run_dir == finished.run_dir
+assert run(*words, {"run_dir": "x"}).run_dir == finished.run_dir
 """
 INTERRUPTED = """
 import os, signal, time
@@ -113,7 +112,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 before = signal.getsignal(signal.SIGINT)
 threading.Thread(target=interrupt).start()
 try:
-    run(words, "run_dir=z", "algorithm.iterations=2000")
+    run(*words, "run_dir=z", "algorithm.iterations=2000")
 except KeyboardInterrupt as error:
     print("interrupted:", error)
 assert signal.getsignal(signal.SIGINT) == before
@@ -132,12 +131,3 @@ def test_runs_that_are_refused_interrupted_and_finished(short: list[str], tmp_pa
     assert "interrupted: z has saved; the same call goes on" in began.out
     assert not (tmp_path / "z/record.json").exists()
     assert [*(tmp_path / "z/checkpoints").glob("*/manifest.json")]
-
-
-def test_what_a_failed_run_raises() -> None:
-    said = ["note: here", "error: key=1: a rule", "error: another"]
-    refused = failure(said, begun=False)
-    assert isinstance(refused, ConfigError) and str(refused) == "key=1: a rule\nanother"
-    assert isinstance(failure(said, begun=True), RunFailed)
-    crashed = failure(["Traceback ...", "KeyError: 3"], begun=False)
-    assert isinstance(crashed, RunFailed) and "KeyError: 3" in str(crashed)

@@ -23,7 +23,7 @@ from cory.config.errors import ConfigError, flat, meant, nearest, renamed, requi
 from cory.config.experiment import Config, EvaluationConfig
 from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan, cores
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
-from cory.config.names import experiment_names, read_sweep, run_names, run_words, sweep_names
+from cory.config.names import experiment_names, read_sweep, sweep_names
 from cory.config.offline import ImitationConfig, InstructionsConfig, OfflineConfig, SpagConfig
 from cory.config.options import Game, Option, builder, game, option
 from cory.config.reward import (

@@ -77,18 +77,6 @@ def read_sweep(name: str, scale: str, folders: Sequence[Path], only: Sequence[st
     )
 
 
-def run_names(conf: Path) -> list[str]:
-    """<file>/<run> of all runs in conf/sweeps."""
-    files = sorted((conf / "sweeps").glob("*.yaml"))
-    return [f"{file.stem}/{run}" for file in files for run in _read(file)["runs"]]
-
-
-def run_words(conf: Path, name: str, scale: str) -> list[str]:
-    """The words of one run of conf/sweeps at a scale."""
-    stem, _, run = name.partition("/")
-    return words_of(_read(conf / "sweeps" / f"{stem}.yaml")["runs"], run, scale)
-
-
 def words_of(runs: Mapping[str, Any], name: str, scale: str) -> list[str]:
     """The words of a run, those of its form at a scale in the place of others of the same key."""
     run = runs[name]

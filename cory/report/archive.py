@@ -6,36 +6,22 @@ run's start) and settings (JSON) are those of the run. What agents wrote is ther
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from omegaconf import OmegaConf
 
-from cory.config.names import key_of, run_names, run_words
 from cory.runs.files import read_lines
-from cory.runs.run_dir import (
-    FREE,
-    METRICS,
-    OVERRIDES,
-    RECORD,
-    SAMPLES,
-    SETTINGS,
-    read_record,
-    read_settings,
-)
+from cory.runs.run_dir import METRICS, RECORD, SAMPLES, read_record, read_settings
 
 RUN = ["scale", "experiment", "seed"]
 ORDER = [*RUN, "metric", "iteration"]
 KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/", "transfer/")
-BENCHMARK = "benchmark/"  # scores that scripts/benchmarks.py has added to a record
 KEPT_OF_ROLLOUTS = ("rollout/distinct_2/", "rollout/truncated_share/")
+BENCHMARK = "benchmark/"  # scores that scripts/benchmarks.py has added to a record
 TEXT_COLUMNS = ("scale", "experiment", "metric", "commit", "date", "settings", "text")
-
-
-# settings that do not make another run of the study, and Hydra's own
-OF_EACH_RUN = {*FREE, "seed", "scale", "fidelity", "hydra", "--config-dir"}
 
 Runs = dict[tuple[str, str], dict[str, pd.DataFrame]]  # (scale, experiment) -> metric -> rows
 
@@ -47,17 +33,6 @@ def by_experiment(frame: pd.DataFrame) -> Runs:
         metrics = {str(name): own for name, own in rows.groupby("metric", observed=True)}
         found[str(scale), str(experiment)] = metrics
     return found
-
-
-def read(path: Path) -> pd.DataFrame:
-    """The archived runs; ValueError unless the file is there and has its columns."""
-    if not path.exists():
-        raise ValueError(f"{path} does not exist: it holds the archived runs")
-    frame = pd.read_parquet(path)
-    missing = {*ORDER, "value", *TEXT_COLUMNS} - set(frame.columns)
-    if missing:
-        raise ValueError(f"{path} has no column {', '.join(sorted(missing))}")
-    return frame
 
 
 def write(frame: pd.DataFrame, path: Path) -> None:
@@ -88,30 +63,11 @@ def finished(outputs: Path, scale: str, experiments: Iterable[str]) -> list[Path
     return [path.parent for folder in folders for path in sorted(folder.glob(f"*/{RECORD}"))]
 
 
-def obstacle(run_dir: Path, conf: Path) -> str | None:
-    """Why a finished run is not one of the study, in words; None: it is.
-
-    conf: whose sweeps/ and experiment/ say what one types for the run of this name
-    """
-    record = read_record(run_dir) or {}
-    if not record.get("clean"):
-        return "its code differed from the last commit"
-    name, scale = record["experiment"], record["scale"]
-    named = run_words(conf, name, scale) if name in run_names(conf) else [f"experiment={name}"]
-    lines = (run_dir / OVERRIDES).read_text(encoding="utf-8").splitlines()
-    typed = [w for w in lines if key_of(w).partition(".")[0] not in OF_EACH_RUN]
-    other = [word for word in typed if word not in named]
-    other += [f"no {word}" for word in named if word not in typed]
-    return f"it was run with {', '.join(other)}" if other else None
-
-
 def run_frame(run_dir: Path) -> pd.DataFrame:
     """A finished run as rows of the archive; ValueError names the folder that holds none."""
     record = read_record(run_dir)
     if record is None:
         raise ValueError(f"{run_dir} has no {RECORD}: its run is not finished")
-    if not (run_dir / SETTINGS).exists():
-        raise ValueError(f"{run_dir} has no {SETTINGS}")
     settings = OmegaConf.to_container(read_settings(run_dir))
     rows = [
         {"metric": name, "iteration": line["iteration"], "value": float(value)}
@@ -119,10 +75,7 @@ def run_frame(run_dir: Path) -> pd.DataFrame:
         for name, value in line.items()
         if name.startswith((*KEPT, *KEPT_OF_ROLLOUTS)) and value is not None
     ]
-    rows += [
-        {"metric": f"probe/{how}/{agent}", "iteration": -1, "text": json.dumps([prompt, response])}
-        for agent, how, prompt, response in _probes(run_dir)
-    ]
+    rows += [_probe(line) for line in read_lines(run_dir / SAMPLES) if line["kind"] == "probe"]
     rows += [
         {"metric": f"{BENCHMARK}{name}/{agent}", "iteration": record["iterations"] - 1,
          "value": float(score["value"])}
@@ -141,16 +94,8 @@ def run_frame(run_dir: Path) -> pd.DataFrame:
     return frame.assign(**about)
 
 
-def _probes(run_dir: Path) -> list[tuple[str, str, str, str]]:
-    """Agent, greedy or sampled, prompt and response of each answer to a probe."""
-    lines = read_lines(run_dir / SAMPLES) if (run_dir / SAMPLES).exists() else []
-    return [
-        (
-            line["who"],
-            "greedy" if line["sample"] is None else "sampled",
-            line["prompt"],
-            line["turns"][0]["response"],
-        )
-        for line in lines
-        if line["kind"] == "probe"
-    ]
+def _probe(line: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of an answer to a probe; line: of samples.jsonl."""
+    how = "greedy" if line["sample"] is None else "sampled"
+    text = json.dumps([line["prompt"], line["turns"][0]["response"]])
+    return {"metric": f"probe/{how}/{line['who']}", "iteration": -1, "text": text}

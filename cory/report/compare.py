@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cory.config import nearest
-from cory.functional.statistics import POWER, pairs_needed
+from cory.functional.statistics import POWER, mean_interval, pairs_needed
 from cory.report.numbers import INTERVAL, aligned, interval_text, paired
 from cory.report.plots import draw, main_metrics
 from cory.report.runs import (
@@ -34,7 +34,6 @@ differs names the rows. Runs that are not finished, and all but the last of runs
 and seed, are left out. Curves have a line for each row and agent, with a band of one standard
 deviation.
 """
-UNTRAINED = "before training"  # the first row where there is but one group
 MOST_AGENTS = 4  # whose KL is shown
 
 
@@ -48,8 +47,7 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
     (its LEVEL interval) and `needed` (seeds that would show it).
     """
     groups = group_runs(run_dirs)
-    frames = {run_dir: read_metrics(run_dir) for run_dir in groups.index}
-    ends = pd.DataFrame({run_dir: end_values(frame) for run_dir, frame in frames.items()})
+    ends = pd.DataFrame({run_dir: end_values(read_metrics(run_dir)) for run_dir in groups.index})
     values = {  # of each group: metric x seed
         str(name): ends[own.index].set_axis(own["seed"], axis="columns")
         for name, own in groups.groupby("group", sort=False)
@@ -57,10 +55,6 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
     main = {
         metric for own in values.values() for metric in judged_by([*own.dropna(how="all").index])
     }
-    untrained = {run_dir: frame.loc[0] for run_dir, frame in frames.items() if 0 in frame.index}
-    if len(values) == 1 and untrained:
-        first = pd.DataFrame(untrained).set_axis(groups.loc[[*untrained], "seed"], axis="columns")
-        values = {UNTRAINED: first, **values}
     kl = sorted(ends.index[ends.index.str.fullmatch(f"objective/kl/{AGENT}")])
     rows = {
         (metric, name): row
@@ -68,7 +62,6 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
         for name, row in _rows(metric, values).items()
     }
     table = pd.DataFrame.from_dict(rows, orient="index")
-    table.attrs["repeated"] = len(run_dirs) - len(groups)
     table.index = pd.MultiIndex.from_tuples(table.index, names=["metric", "group"])
     return table, [*sorted(main), *(kl if len(kl) <= MOST_AGENTS else [])]
 
@@ -82,12 +75,11 @@ def _rows(metric: str, values: dict[str, pd.DataFrame]) -> dict[str, dict[str, f
         if own.empty:
             continue
         row = {"seeds": len(own), "mean": own.mean(), "std": own.std(), "pairs": 0}
-        difference = None if first is None else paired(own, first)
-        if difference is not None:
-            low, high = difference.interval or (np.nan, np.nan)
-            needed = pairs_needed(difference.each) or np.nan
-            row |= {"pairs": len(difference.each), "difference": difference.mean}
-            row |= {"low": low, "high": high, "needed": needed}
+        if first is not None:
+            each = paired(own, first)
+            low, high = mean_interval(each) or (np.nan, np.nan)
+            row |= {"pairs": len(each), "difference": each.mean(), "low": low, "high": high}
+            row |= {"needed": pairs_needed(each) or np.nan}
         first = own if first is None else first
         found[name] = row
     return found
@@ -112,8 +104,6 @@ def comparison_text(table: pd.DataFrame, metrics: Sequence[str]) -> str:
         notes += (
             "\none run in each row: nothing says how much seeds differ; add some, as seed=0,1,2"
         )
-    if table.attrs["repeated"]:
-        notes += f"\nleft out: {table.attrs['repeated']} of runs with equal settings and seed"
     return "\n\n".join([*blocks, notes])
 
 
@@ -139,20 +129,6 @@ def chosen(metrics: Sequence[str], patterns: Sequence[str]) -> list[str]:
     return [*found]
 
 
-def draw_curves(run_dirs: Sequence[Path], metrics: Sequence[str], path: Path, smooth: int) -> None:
-    """Draw what `cory-compare` compares; no metrics: the main ones."""
-    if smooth < 1:
-        raise ValueError(f"--smooth={smooth} must be at least 1")
-    groups = {
-        str(name): [read_metrics(run_dir) for run_dir in own.index]
-        for name, own in group_runs(run_dirs).groupby("group", sort=False)
-    }
-    metrics = metrics or main_metrics([frame for own in groups.values() for frame in own])
-    if not metrics:
-        raise ValueError("these runs have no main metric; --metric names what to draw")
-    draw(groups, metrics, path, smooth, "mean ± one standard deviation of runs")
-
-
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -165,12 +141,8 @@ def arguments() -> argparse.Namespace:
         metavar="METRIC,...",
         help="metrics of docs/metrics.md, as objective/kl/agent_0, objective/kl or 'eval/*'",
     )
-    parser.add_argument("--unfinished", action="store_true", help="take unfinished runs, too")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write every metric to this file")
     parser.add_argument("--curves", type=Path, metavar="FILE", help="draw them into this PNG")
-    parser.add_argument(
-        "--smooth", type=int, default=1, metavar="N", help="of curves: means over N iterations"
-    )
     return parser.parse_args()
 
 
@@ -178,17 +150,19 @@ def main() -> None:
     """The command."""
     args = arguments()
     try:
-        run_dirs, left_out = find_runs(args.run_dirs, args.unfinished)
-        if left_out:
-            names = ", ".join(map(str, left_out))
-            print(f"note: left out, as not finished: {names}", file=sys.stderr)
+        run_dirs = find_runs(args.run_dirs)
         table, metrics = compared(run_dirs)
         asked = chosen([*table.index.unique("metric")], args.metric) if args.metric else []
         print(comparison_text(table, asked or metrics))
         if args.csv:
             table.to_csv(args.csv)
         if args.curves:
-            draw_curves(run_dirs, asked, args.curves, args.smooth)
+            groups = {
+                str(name): [read_metrics(run_dir) for run_dir in own.index]
+                for name, own in group_runs(run_dirs).groupby("group", sort=False)
+            }
+            shown = asked or main_metrics([frame for own in groups.values() for frame in own])
+            draw(groups, shown, args.curves, "mean ± one standard deviation of runs")
             print(args.curves)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from cory.functional.statistics import LEVEL, ROUNDING, Interval, mean_interval
+from cory.functional.statistics import LEVEL, ROUNDING
 from cory.report.archive import Runs
 from cory.report.papers import Row, Table
 from cory.report.runs import EVALUATION, LAST
@@ -15,28 +14,6 @@ from cory.report.runs import EVALUATION, LAST
 INTERVAL = f"{100 * LEVEL:.0f} % interval"
 Words = dict[str, dict[str, str]]  # name -> scale -> what stands for {name}
 NOTHING = pd.DataFrame({name: [] for name in ("seed", "iteration", "value", "commit", "date")})
-
-
-@dataclass(frozen=True)
-class Difference:
-    """left - right for each seed that both have, at least one."""
-
-    each: pd.Series
-
-    @property
-    def mean(self) -> float:
-        return float(self.each.mean())
-
-    @property
-    def interval(self) -> Interval | None:
-        """Of the mean; None where nothing says how much seeds differ."""
-        return mean_interval(self.each)
-
-    @property
-    def decided(self) -> bool:
-        """Whether the interval lies on one side of 0."""
-        ends = self.interval
-        return ends is not None and (ends[0] > 0 or ends[1] < 0)
 
 
 def at_the_end(lines: pd.DataFrame, last: int, iteration: int | None = None) -> pd.Series:
@@ -47,22 +24,17 @@ def at_the_end(lines: pd.DataFrame, last: int, iteration: int | None = None) -> 
     """
     if iteration is not None:
         return lines[lines.iteration == iteration].set_index("seed").value
-    ordered = lines.sort_values("iteration")
-    seeds, values = ordered["seed"].to_numpy(), ordered["value"].to_numpy()  # quicker than groupby
-    ends = {seed: values[seeds == seed][-last:].mean() for seed in np.unique(seeds)}
-    return pd.Series(ends, dtype=float)
+    ends = lines.sort_values("iteration").groupby("seed").tail(last)
+    return ends.groupby("seed").value.mean()
 
 
-def paired(left: pd.Series, right: pd.Series) -> Difference | None:
-    """left - right, both indexed by seed; None without a common seed.
+def paired(left: pd.Series, right: pd.Series) -> pd.Series:
+    """left - right for each seed that both have, all three indexed by seed.
 
     What differs by float32's rounding alone is equal.
     """
-    both = pd.DataFrame({"left": left, "right": right}).dropna()
-    if both.empty:
-        return None
-    equal = np.isclose(both["left"], both["right"], rtol=ROUNDING, atol=0)
-    return Difference((both["left"] - both["right"]).mask(equal, 0.0))
+    left, right = left.dropna().align(right.dropna(), join="inner")
+    return (left - right).mask(np.isclose(left, right, rtol=ROUNDING, atol=0), 0.0)
 
 
 def written(value: float, digits: int) -> str:
@@ -91,13 +63,8 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
     rows: the heads first; columns that have nothing but a head are left out
     """
-    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
-    widths = [max(map(len, column)) for column in columns]
-    lines = [
-        [first.ljust(widths[0]), *map(str.rjust, others, widths[1:])]
-        for first, *others in zip(*columns, strict=True)
-    ]
-    return "\n".join("  ".join(line).rstrip() for line in lines)
+    table = pd.DataFrame(rows[1:], columns=rows[0]).set_index(rows[0][0]).rename_axis(None)
+    return str(table.loc[:, (table != "").any()].to_string())
 
 
 class Numbers:
@@ -111,6 +78,7 @@ class Numbers:
         self.runs = {name: runs[scale, name] for name in names if (scale, name) in runs}
         printed = scale == "paper"  # of which also rows without runs are shown
         self.rows = [r for r in table.each_row if self.runs_of(r) or (printed and r.printed)]
+        # each cell's number by seed, of training its last iterations' mean; may be empty
         self.values = {
             (row.name, column): self._at_the_end(row, column)
             for row in self.rows
@@ -132,23 +100,11 @@ class Numbers:
             lines = lines[lines.seed.isin(self.table.seeds_small)]
         return lines.assign(value=lines.value * 100) if column.endswith("%") else lines
 
-    def seeds_of(self, row: Row, column: str) -> pd.Series:
-        """A cell's number for each seed: of training its last iterations' mean; may be empty."""
-        return self.values[row.name, column]
-
     def _at_the_end(self, row: Row, column: str) -> pd.Series:
         name, _, iteration = self._metric(row, column).partition(" @")
         last = 1 if name.startswith(EVALUATION) else LAST
         lines = self.curve_of(row, column)
         return at_the_end(lines, last, int(iteration) if iteration else None)
-
-    def row(self, name: str) -> Row | None:
-        """The row with this name, if it has runs."""
-        return next((row for row in self.rows if row.name == name), None)
-
-    def first_of(self, row: Row) -> Row:
-        """The row that another one is compared with: the first of its group that has runs."""
-        return next(other for other in self.rows if other.group == row.group)
 
     def _filled(self, text: str) -> str:
         for name, word in self.words.items():

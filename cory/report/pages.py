@@ -12,11 +12,13 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from cory.functional.statistics import mean_interval
 from cory.report.archive import Runs
-from cory.report.numbers import Difference, Numbers, decimals, paired, written
+from cory.report.numbers import Numbers, decimals, paired, written
 from cory.report.papers import COMPUTED, Paper, Row
 from cory.report.plots import draw_table
 
@@ -40,14 +42,14 @@ def markdown_of(numbers: Numbers) -> str:
 
 def _cells(numbers: Numbers, row: Row) -> Iterator[str]:
     """Mean and deviation; the difference to the first row with its interval; what is printed."""
-    first = numbers.first_of(row)
+    first = next(other for other in numbers.rows if other.group == row.group)
     printed = dict(zip(numbers.table.each_column, row.printed, strict=False))
     for column in numbers.columns:
-        values = numbers.seeds_of(row, column)
+        values = numbers.values[row.name, column]
         lines = [] if values.empty else [_mean(values)]
         if row is not first and not values.empty:
-            difference = paired(values, numbers.seeds_of(first, column))
-            lines += _interval(difference, decimals(values))
+            each = paired(values, numbers.values[first.name, column])
+            lines += _interval(each, decimals(values))
         if printed.get(column) is not None:
             lines.append(f"paper: {printed[column]}")
         yield "<br>".join(lines) or "-"
@@ -59,34 +61,34 @@ def _mean(values: pd.Series) -> str:
     return f"{mean} ± {written(values.std(), digits)}" if len(values) > 1 else mean
 
 
-def _interval(one: Difference | None, digits: int) -> list[str]:
-    """A difference and its interval, in bold where that excludes 0; of one seed nothing."""
-    if one is None or len(one.each) < 2:
+def _interval(each: pd.Series, digits: int) -> list[str]:
+    """A difference by seed and its interval, in bold where that excludes 0; of one seed nothing."""
+    if len(each) < 2:
         return []
-    mean = written(one.mean, digits)
+    mean = written(each.mean(), digits)
     text = f"{'' if mean.startswith('-') else '+'}{mean}"
-    if one.interval is not None:
-        low, high = (written(end, digits) for end in one.interval)
-        text += f" ({low} to {high})"
-    return [f"**{text}**" if one.decided else text]
+    interval = mean_interval(each)
+    if interval is None:
+        return [text]
+    low, high = interval
+    text += f" ({written(low, digits)} to {written(high, digits)})"
+    return [f"**{text}**" if low > 0 or high < 0 else text]
 
 
-def _line(numbers: Numbers, difference: list[str | float]) -> Iterator[str]:
+def _line(numbers: Numbers, difference: list[Any]) -> Iterator[str]:
     """A comparison that the table asks for beside those with the first row."""
     left, *factor, right, column = difference
-    one, other = numbers.row(str(left)), numbers.row(str(right))
-    if one is None or other is None or column not in numbers.columns:
+    values, against = (numbers.values.get((row, column)) for row in (left, right))
+    if values is None or against is None:
         return  # it has no runs at this scale
-    times = float(factor[0]) if factor else 1.0
-    values, against = numbers.seeds_of(one, str(column)), numbers.seeds_of(other, str(column))
-    found, name = paired(values, times * against), f"{times:g} x {right}" if factor else right
-    for text in _interval(found, decimals(values)):
-        seeds = 0 if found is None else len(found.each)
-        yield f"{column}: {left} less {name}: {text}, {seeds} seeds"
+    times = factor[0] if factor else 1.0
+    each, name = paired(values, times * against), f"{times:g} x {right}" if factor else right
+    for text in _interval(each, decimals(values)):
+        yield f"{column}: {left} less {name}: {text}, {len(each)} seeds"
 
 
 def _seeds(numbers: Numbers, row: Row) -> str:
-    known = [len(numbers.seeds_of(row, column)) for column in numbers.columns]
+    known = [len(numbers.values[row.name, column]) for column in numbers.columns]
     return str(max(known, default=0) or "-")
 
 

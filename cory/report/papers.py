@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from omegaconf import OmegaConf
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict
 
 Value = float | str | None
 Cells = str | list[Value | dict[str, list[Value]]]
@@ -62,7 +62,7 @@ class Table(BaseModel):
     name: str = ""  # its key there
     title: str
     scales: list[str] = ["paper", "small"]
-    columns: str | dict[str, str | list[str]]  # a name: of a set of columns
+    columns: dict[str, str | list[str]]
     rows: dict[str, Cells | dict[str, Cells]]
     models: dict[str, str] = {}  # the label of a group of rows -> what stands for {model}
     word: str | None = None  # for {} where a row has none
@@ -70,13 +70,6 @@ class Table(BaseModel):
     figure: Figure | None = None
     differences: list[list[Any]] = []  # [left, right, column] or [left, factor, right, column]
     texts: bool = False  # whether it shows what agents wrote
-
-    @field_validator("differences")
-    @classmethod
-    def _lengths(cls, value: list[list[Any]]) -> list[list[Any]]:
-        if any(len(one) not in (3, 4) for one in value):
-            raise ValueError("each must be [left, right, column] or [left, factor, right, column]")
-        return value
 
     @property
     def computed(self) -> bool:
@@ -94,7 +87,8 @@ class Table(BaseModel):
             inner = cells if isinstance(cells, dict) else {name: cells}
             group = name if isinstance(cells, dict) else label
             for row, listed in inner.items():
-                experiment, word, *printed = _padded(listed)
+                padded: list[Any] = listed if isinstance(listed, list) else [listed, None]
+                experiment, word, *printed = padded
                 if printed and isinstance(printed[0], dict):
                     printed = list(printed[0].get(model, []))
                 filled = (experiment or "").replace("{model}", model)
@@ -112,14 +106,7 @@ class Table(BaseModel):
     @property
     def each_column(self) -> dict[str, list[str]]:
         """Name -> [metric] or [metric, task]."""
-        assert isinstance(self.columns, dict)  # a set's name is replaced when the file is read
         return {n: [spec] if isinstance(spec, str) else spec for n, spec in self.columns.items()}
-
-
-def _padded(cells: Cells) -> list[Any]:
-    """Experiment, word (None: the table's) and printed values."""
-    listed = cells if isinstance(cells, list) else [cells]
-    return [*listed, None] if len(listed) == 1 else listed
 
 
 class Paper(BaseModel):
@@ -128,51 +115,22 @@ class Paper(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     title: str
-    where: str
-    columns: dict[str, dict[str, str | list[str]]] = {}  # sets that tables share
+    columns: dict[str, Any] = {}  # sets that tables share, by anchors of YAML
     word: str = ""  # of the tables that name none
     words: dict[str, dict[str, str]] = {}  # {name} in experiments and metrics -> its word per scale
     seeds_small: list[int] | None = None  # of the tables that name none
-    left_out: str = ""  # why some tables have no small form
     tables: dict[str, Table]
 
 
 @cache
 def load(path: Path) -> Paper:
-    """A paper's file; ValueError names the key that is wrong."""
+    """A paper's file; ValueError where there is none, or a key is wrong."""
     if not path.exists():
         known = ", ".join(sorted(other.stem for other in path.parent.glob("*.yaml")))
         raise ValueError(f"{path.stem} is not a paper; choose one of {known}")
-    try:
-        paper = Paper.model_validate(OmegaConf.to_container(OmegaConf.load(path)))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{path.name}: {where}={first['input']}: {first['msg']}") from None
+    paper = Paper.model_validate(OmegaConf.to_container(OmegaConf.load(path)))
     for name, table in paper.tables.items():
         table.paper, table.name = path.stem, name
-        if isinstance(table.columns, str):
-            if table.columns not in paper.columns:
-                known = ", ".join(paper.columns)
-                raise ValueError(f"{path.name}: {name}.columns={table.columns}: one of {known}")
-            table.columns = paper.columns[table.columns]
         table.word = paper.word if table.word is None else table.word
         table.seeds_small = table.seeds_small or paper.seeds_small
-        _check_names(path, name, table)
     return paper
-
-
-def _check_names(path: Path, name: str, table: Table) -> None:
-    """Columns and rows that figures and differences name must be there."""
-    columns, rows = set(table.each_column), {row.name for row in table.each_row}
-    named = [] if table.figure is None else table.figure.columns
-    for column in [*named, *(one[-1] for one in table.differences)]:
-        if column not in columns:
-            raise ValueError(f"{path.name}: {name}: {column} is not one of its columns")
-    for left, *_, right, _ in table.differences:
-        for row in (left, right):
-            if row not in rows:
-                raise ValueError(f"{path.name}: {name}: {row} is not one of its rows")
-    for row in table.each_row:
-        if len(row.printed) > len(columns):
-            raise ValueError(f"{path.name}: {name}: {row.name} has more values than columns")

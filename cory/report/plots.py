@@ -5,8 +5,7 @@ Of a paper's table, of a run (its curves.png), and of `cory-compare --curves`.
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +42,6 @@ SMOOTH = 10  # iterations that the curves of a long run are averaged over
 Groups = Mapping[str, Sequence[pd.DataFrame]]  # name -> runs, as `read_metrics` gives them
 
 
-@contextmanager
-def style() -> Iterator[None]:
-    """The settings that every figure is drawn and written with."""
-    with mpl.rc_context(STYLE):
-        yield
-
-
 def colour(number: int) -> str:
     """The colour of the line or bar with this number."""
     return COLOURS[number % len(COLOURS)]
@@ -83,38 +75,6 @@ def curve(
     return line
 
 
-def bars(axes: Axes, values: Mapping[str, Mapping[str, pd.Series]]) -> None:
-    """Groups of bars: group -> label -> one value per seed; whiskers: standard deviation."""
-    labels = list(dict.fromkeys(label for group in values.values() for label in group))
-    width = 0.8 / max(len(labels), 1)
-    for number, label in enumerate(labels):
-        known = [(place, own[label]) for place, own in enumerate(values.values()) if label in own]
-        x = [place + (number - (len(labels) - 1) / 2) * width for place, _ in known]
-        heights = [seeds.mean() for _, seeds in known]
-        spread = [_spread(seeds) for _, seeds in known]
-        axes.bar(x, heights, width * 0.92, yerr=spread, color=colour(number), label=label,
-                 error_kw={"lw": 0.8, "ecolor": "#333333"})  # fmt: skip
-    axes.set_xticks(range(len(values)), list(values))
-    axes.grid(visible=False, axis="x")
-    means = [float(seeds.mean()) for own in values.values() for seeds in own.values()]
-    if min(means) > 0.5 * max(means):  # near one another: told apart above a floor
-        axes.set_ylim(bottom=min(means) - 0.4 * (max(means) - min(means)))
-
-
-def scatter(axes: Axes, points: Mapping[tuple[str, str], tuple[pd.Series, pd.Series]]) -> None:
-    """Points by group and label, x and y given per seed; whiskers: standard deviations.
-
-    A group has one colour, a label one marker.
-    """
-    groups, labels = (list(dict.fromkeys(names)) for names in zip(*points, strict=True))
-    for (group, label), (x, y) in points.items():
-        axes.errorbar(
-            x.mean(), y.mean(), xerr=_spread(x), yerr=_spread(y), lw=0.8, markersize=5,
-            color=colour(groups.index(group)), marker=MARKERS[labels.index(label) % len(MARKERS)],
-            label=f"{group}: {label}" if group else label,
-        )  # fmt: skip
-
-
 def _spread(values: pd.Series) -> float:
     return float(values.std()) if len(values) > 1 else 0.0
 
@@ -133,18 +93,9 @@ def add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
 
 
 def save(figure: Figure, path: Path, digest: str = "") -> None:
-    """Write a PNG; digest: of what is drawn, for `digest_in`."""
+    """Write a PNG; digest: of what is drawn, which stays with it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={DATA: digest, "Software": None})
-
-
-def digest_in(path: Path) -> str | None:
-    """The digest of what a PNG of ours shows; None in another file."""
-    from PIL import Image  # noqa: PLC0415  # comes with matplotlib, and is needed here alone
-
-    with Image.open(path) as image:
-        found = image.info.get(DATA)
-    return None if found is None else str(found)
 
 
 def draw_table(numbers: Numbers, path: Path) -> bool:
@@ -153,8 +104,7 @@ def draw_table(numbers: Numbers, path: Path) -> bool:
     It is not where the file shows the same numbers, as other versions of matplotlib draw them.
     """
     figure = numbers.table.figure
-    if figure is None:
-        raise ValueError(f"{numbers.table.title} has no figure")
+    assert figure is not None
     columns = [column for column in figure.columns if column in numbers.columns]
     lines = {
         (row.name, column): numbers.curve_of(row, column)[["seed", "iteration", "value"]]
@@ -163,9 +113,9 @@ def draw_table(numbers: Numbers, path: Path) -> bool:
     }
     shown = {key: own.to_numpy().round(9).tolist() for key, own in lines.items()}
     digest = hashlib.sha256(repr((figure, shown)).encode()).hexdigest()[:16]
-    if path.exists() and digest_in(path) == digest:
+    if path.exists() and f"{DATA}\0{digest}".encode() in path.read_bytes():  # a text of the PNG
         return False
-    with style():
+    with mpl.rc_context(STYLE):
         drawing, axes = panels(len(columns) if figure.kind == "curves" else 1)
         if figure.kind == "curves":
             draw_curves(numbers, columns, axes)
@@ -195,28 +145,41 @@ def draw_curves(numbers: Numbers, columns: Sequence[str], axes: Sequence[Axes]) 
 
 
 def draw_bars(numbers: Numbers, columns: Sequence[str], axes: Axes) -> None:
-    """A group for each row, a bar for each column."""
-    values = {
-        row.name.replace(", ", ",\n").replace(": ", ":\n"): {
-            column: seeds
-            for column in columns
-            if not (seeds := numbers.seeds_of(row, column)).empty
-        }
-        for row in numbers.rows
-    }
-    bars(axes, values)
+    """A group for each row, a bar for each column; whiskers: standard deviation over seeds."""
+    width, means = 0.8 / len(columns), []
+    for number, column in enumerate(columns):
+        values = [numbers.values[row.name, column] for row in numbers.rows]
+        known = [(place, seeds) for place, seeds in enumerate(values) if not seeds.empty]
+        x = [place + (number - (len(columns) - 1) / 2) * width for place, _ in known]
+        heights = [float(seeds.mean()) for _, seeds in known]
+        spread = [_spread(seeds) for _, seeds in known]
+        axes.bar(x, heights, width * 0.92, yerr=spread, color=colour(number), label=column,
+                 error_kw={"lw": 0.8, "ecolor": "#333333"})  # fmt: skip
+        means += heights
+    names = [row.name.replace(", ", ",\n").replace(": ", ":\n") for row in numbers.rows]
+    axes.set_xticks(range(len(names)), names)
+    axes.grid(visible=False, axis="x")
+    if min(means) > 0.5 * max(means):  # near one another: told apart above a floor
+        axes.set_ylim(bottom=min(means) - 0.4 * (max(means) - min(means)))
     if len(columns) == 1:
         axes.set_ylabel(columns[0])
 
 
 def draw_scatter(numbers: Numbers, columns: Sequence[str], axes: Axes) -> None:
-    """The second column against the first, a point for each row."""
+    """The second column against the first, a point for each row; whiskers: standard deviations.
+
+    A group of rows has one colour, a label one marker.
+    """
     across, up = columns
-    points = {
-        (row.group, row.label): (numbers.seeds_of(row, across), numbers.seeds_of(row, up))
-        for row in numbers.rows
-    }
-    scatter(axes, points)
+    groups = list(dict.fromkeys(row.group for row in numbers.rows))
+    labels = list(dict.fromkeys(row.label for row in numbers.rows))
+    for row in numbers.rows:
+        x, y = numbers.values[row.name, across], numbers.values[row.name, up]
+        axes.errorbar(
+            x.mean(), y.mean(), xerr=_spread(x), yerr=_spread(y), lw=0.8, markersize=5,
+            color=colour(groups.index(row.group)), label=row.name,
+            marker=MARKERS[labels.index(row.label) % len(MARKERS)],
+        )  # fmt: skip
     axes.set(xlabel=across, ylabel=up)
 
 
@@ -225,9 +188,8 @@ def draw_run(run_dir: Path, path: Path) -> None:
     frame = read_metrics(run_dir)
     metrics = main_metrics([frame])
     if metrics:
-        smooth = SMOOTH if len(frame) > 2 * SMOOTH else 1
         caption = "0 iterations: before the training" if 0 in frame.index else ""
-        draw({"": [frame]}, metrics, path, smooth, caption)
+        draw({"": [frame]}, metrics, path, caption)
 
 
 def main_metrics(frames: Sequence[pd.DataFrame]) -> list[str]:
@@ -237,16 +199,13 @@ def main_metrics(frames: Sequence[pd.DataFrame]) -> list[str]:
     return list(dict.fromkeys([*trained, *judged_by(every)]))
 
 
-def draw(
-    groups: Groups, metrics: Sequence[str], path: Path, smooth: int = 1, caption: str = ""
-) -> None:
+def draw(groups: Groups, metrics: Sequence[str], path: Path, caption: str) -> None:
     """Write `curves_of` as a PNG; ValueError for more groups than there are colours."""
     if len(groups) > len(COLOURS):
-        raise ValueError(
-            f"at most {len(COLOURS)} groups fit one figure, and these are {len(groups)}: "
-            f"{'; '.join(groups)}; name fewer runs"
-        )
-    with style():
+        raise ValueError(f"at most {len(COLOURS)} groups fit one figure, and these: {len(groups)}")
+    longest = max(len(frame) for frames in groups.values() for frame in frames)
+    smooth = SMOOTH if longest > 2 * SMOOTH else 1
+    with mpl.rc_context(STYLE):
         save(curves_of(groups, metrics, smooth, caption), path)
 
 

@@ -1,6 +1,5 @@
 """Runs as tables: what they logged, what they ended with, and which of them belong together."""
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,6 @@ from cory.runs.files import read_lines
 from cory.runs.run_dir import (
     METRICS,
     RECORD,
-    SETTINGS,
     comparable_settings,
     read_settings,
     runs_below,
@@ -52,7 +50,6 @@ JUDGED_BY = (
 SEED = "seed"
 # first: what they name settles most other settings
 NAMES = ("experiment", "scale", "model.name", "task.name", "algorithm.name", "reward.name")
-LONGEST = 40  # characters of a value, whose hash then stands for the rest
 
 
 def read_metrics(run_dir: Path) -> pd.DataFrame:
@@ -113,26 +110,18 @@ def title(metric: str) -> str:
     return f"{words} {who.replace('_', ' ')}" if who else metric
 
 
-def find_runs(folders: Sequence[Path], unfinished: bool = False) -> tuple[list[Path], list[Path]]:
-    """The run directories in or below the folders, each once, and those that are not finished.
+def find_runs(folders: Sequence[Path]) -> list[Path]:
+    """The finished run directories in or below the folders, each once.
 
-    unfinished: count those as finished that have metrics, but no record yet
-    Raises ValueError for a folder without a run, and where none is finished.
+    Raises ValueError for a folder without one.
     """
     found: dict[Path, None] = {}
     for folder in folders:
-        runs = runs_below(folder)
+        runs = [r for r in runs_below(folder) if (r / METRICS).exists() and (r / RECORD).exists()]
         if not runs:
-            raise ValueError(f"{folder} holds no run: there is no {SETTINGS} in it or below it")
+            raise ValueError(f"{folder} holds no finished run: there is no {RECORD} below it")
         found |= dict.fromkeys(runs)
-    runs = list(found)
-    needed = [METRICS] if unfinished else [METRICS, RECORD]
-    files = {run_dir: [run_dir / name for name in needed] for run_dir in runs}
-    kept = [r for r in runs if all(file.exists() and file.stat().st_size for file in files[r])]
-    if not kept:
-        hint = "" if unfinished else "; --unfinished takes runs that are not finished"
-        raise ValueError(f"{runs[0]} has no {' and '.join(needed)}{hint}")
-    return kept, [run_dir for run_dir in runs if run_dir not in kept]
+    return list(found)
 
 
 def group_runs(run_dirs: Sequence[Path]) -> pd.DataFrame:
@@ -159,13 +148,11 @@ def settings_of(run_dir: Path) -> dict[str, Any]:
     stored = read_settings(run_dir)
     seed = f"{SEED}{stored.seed}"
 
-    def without_seed(value: Any) -> Any:
-        if not isinstance(value, str) or seed not in value:
-            return value
-        return "/".join(f"{SEED}*" if part == seed else part for part in value.split("/"))
-
-    flat = comparable_settings(stored)
-    return {key: without_seed(value) for key, value in flat.items() if key != SEED}
+    return {
+        key: re.sub(rf"\b{seed}\b", f"{SEED}*", value) if isinstance(value, str) else value
+        for key, value in comparable_settings(stored).items()
+        if key != SEED
+    }
 
 
 def telling_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -193,11 +180,9 @@ def short_words(settings: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
     leaves = [_leaf(key) for key in keys]
     words = []
     for key, leaf in ((key, _leaf(key)) for key in keys if key in settings):
-        text = str(settings[key])
-        if len(text) > LONGEST:
-            text = f"{text[:LONGEST]}..{hashlib.sha256(text.encode()).hexdigest()[:8]}"
         named = key in NAMES or leaf == "name"
-        words.append(text if named else f"{leaf if leaves.count(leaf) == 1 else key}={text}")
+        short = leaf if leaves.count(leaf) == 1 else key
+        words.append(str(settings[key]) if named else f"{short}={settings[key]}")
     return words
 
 

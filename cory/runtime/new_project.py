@@ -9,16 +9,12 @@ ASSETS = Path(__file__).resolve().parents[1] / "assets"
 
 
 def make_project(folder: Path, template: str = "project") -> list[Path]:
-    """Copy a template, project or team, into a new or empty folder; the files, relative to it.
+    """Copy a template, project or team, into a new folder; the files, relative to it.
 
-    Raises ValueError where the folder holds something, or is a file.
+    Raises OSError where the folder is there already.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{folder} is there already; name a new or an empty folder")
     # an installer compiles rewards.py, too
-    shutil.copytree(
-        ASSETS / template, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True
-    )
+    shutil.copytree(ASSETS / template, folder, ignore=shutil.ignore_patterns("__pycache__"))
     return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
 
 
@@ -31,7 +27,7 @@ def main() -> None:
     folder = args.folder
     try:
         files = make_project(folder, "team" if args.team else "project")
-    except (ValueError, OSError) as error:
+    except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
     for file in files:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cory.config import ConfigError, read_sweep, run_names, run_words
-from tests.support.composing import CONF, jobs, options, parsed
+from cory.config import ConfigError, read_sweep
+from tests.support.composing import jobs, options, parsed, run_names, run_words
 
 FORM = "seeds: {{paper: [0, 1], small: [2]}}\nruns:\n  a: {a}\n  b: k=2\nsweeps:\n  s: {s}\n"
 
@@ -68,7 +68,7 @@ def test_every_sweep_runs_all_its_runs_with_the_same_seeds(sweep: str) -> None:
 
 
 def test_no_two_runs_are_the_same() -> None:
-    words = {name: tuple(sorted(run_words(CONF, name, "paper"))) for name in run_names(CONF)}
+    words = {name: tuple(sorted(run_words(name, "paper"))) for name in run_names()}
     same = [name for name in words if list(words.values()).count(words[name]) > 1]
     assert len(words) > 200 and {name.partition("/")[0] for name in same} <= {"maporl"}, same
 

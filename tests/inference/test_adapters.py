@@ -44,14 +44,11 @@ def test_loaded_agents_answer_as_their_roles(run_dir: Path) -> None:
     pioneer, observer = team.ask(SAID, seed=1)
     assert (pioneer.agent, pioneer.role) == ("agent_0", "pioneer")
     assert (observer.agent, observer.role, observer.round) == ("agent_1", "observer", 1)
-    _, turn = team.episodes([SAID], team._play(), seed=1)[0].turns
-    assert turn.context == f"{pioneer.text}: {SAID}" or pioneer.text in turn.context
+    assert pioneer.text in observer.context
 
 
 @pytest.mark.slow
 def test_an_adapter_without_its_weights_is_refused(run_dir: Path) -> None:
-    said = refusal(lambda: load_team(run_dir, device="cuda:3"))
-    assert said.startswith("device=cuda:3: this machine has none")
     weights = run_dir / "agents/agent_0/adapter_model.safetensors"
     content = load_file(weights)
     save_file({key: value for key, value in [*content.items()][1:]}, weights)

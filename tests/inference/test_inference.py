@@ -11,8 +11,9 @@ import torch
 from omegaconf import OmegaConf
 
 from cory.config import Config, builder
+from cory.episode import Turn
 from cory.evaluation.responses import EvalRequest
-from cory.inference import Said, load_team, on_device, require_device
+from cory.inference import load_team, on_device
 from cory.runs.export import export_agents
 from cory.runtime.worker import build_parts
 from cory.tasks.prompts import PromptsForm
@@ -55,7 +56,7 @@ def maft(questions: Callable[..., Config], tmp_path: Path) -> Callable[..., Conf
     )
 
 
-def texts(said: list[list[Said]]) -> list[list[str]]:
+def texts(said: list[list[Turn]]) -> list[list[str]]:
     return [[one.text for one in conversation] for conversation in said]
 
 
@@ -89,9 +90,10 @@ def test_they_say_what_the_run_said_to_the_same_questions(
     assert base.agent == "base" and base.text != alone.text
     # a random model's answers cannot be read: let something else be the answer
     monkeypatch.setattr(team.form, "read", lambda text: len(text) or None)
-    rounds = [Said("x", "debater_0", n, text) for n, text in ((0, "abc"), (1, "ab"), (1, "cd"))]
+    said_of = ((0, "abc"), (1, "ab"), (1, "cd"))
+    rounds = [Turn("x", "debater_0", n, "", text, [], [1]) for n, text in said_of]
     assert team.vote(rounds) == "2"
-    assert team.vote([Said("x", "debater_0", 0, "")]) is None
+    assert team.vote([Turn("x", "debater_0", 0, "", "", [], [1])]) is None
 
 
 @pytest.mark.slow
@@ -102,11 +104,8 @@ def test_what_cannot_be_asked_is_refused(maft: Callable[..., Config], tmp_path: 
         (partial(team.ask, ""), "a prompt is empty"),
         (partial(team.ask, "1 and " * 60), "exceed the context of model=tiny"),
         (partial(team.ask, "1 and 6?", "agent_7"), "agent=agent_7: "),
-        (partial(team.ask, "1 and 6?", max_tokens=0), "max_tokens=0: must be at least 1"),
     ):
         assert part in refusal(ask)
-    (tmp_path / "agents" / "generation_0").rename(tmp_path / "elsewhere")
-    assert "has 3 agents" in refusal(lambda: load_team(tmp_path, "cpu"))
     (tmp_path / "agents").rename(tmp_path / "gone")
     assert "the run has no agents" in refusal(lambda: load_team(tmp_path, "cpu"))
     assert "there is no run" in refusal(lambda: load_team(tmp_path / "nowhere"))
@@ -122,12 +121,3 @@ def test_a_run_from_elsewhere_does_not_let_code_run(maft: Callable[..., Config])
     half = model.replace(precision="fp16", compute_precision="fp16")
     assert on_device(half, "cpu", False, "x: model").precision == "fp32"
     assert on_device(half, "cuda", False, "x: model").precision == "fp16"
-
-
-def test_a_device_that_is_not_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    for device in ("cpu", "cuda", "cuda:1"):
-        require_device(device, "--device")
-    for device in ("cuda:2", "cudax"):
-        said = refusal(partial(require_device, device, "--device"))
-        assert said.startswith(f"--device={device}: this machine has none")

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from cory.report.archive import finished, obstacle, run_frame
-from cory.runs.run_dir import OVERRIDES, RECORD
-from tests.support.composing import CONF
+from cory.report.archive import finished, run_frame
+from cory.runs.run_dir import RECORD
 from tests.support.recorded_runs import record_run
 
 
@@ -42,22 +41,3 @@ def test_a_run_becomes_rows(tmp_path: Path) -> None:
     (run_dir / RECORD).unlink()
     with pytest.raises(ValueError, match=r"has no record\.json: its run is not finished"):
         run_frame(run_dir)
-
-
-@pytest.mark.parametrize(
-    ("clean", "words", "why"),
-    [
-        (True, "experiment=cory/imdb_ppo seed=3 scale=small parallel_runs=2", None),
-        (False, "experiment=cory/imdb_ppo", "code differed"),
-        (True, "experiment=cory/imdb_ppo algorithm.iterations=2", "algorithm.iterations=2"),
-        (True, "", "no experiment=cory/imdb_ppo"),
-    ],
-)
-def test_only_runs_of_the_study_are_archived(
-    tmp_path: Path, clean: bool, words: str, why: str | None
-) -> None:
-    record = {"clean": clean, "experiment": "cory/imdb_ppo", "scale": "small"}
-    (tmp_path / RECORD).write_text(json.dumps(record))
-    (tmp_path / OVERRIDES).write_text("".join(f"{word}\n" for word in words.split()))
-    found = obstacle(tmp_path, CONF)
-    assert found is None if why is None else why in str(found)

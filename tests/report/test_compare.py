@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cory.functional.statistics import mean_interval
-from cory.report.compare import UNTRAINED, compared, comparison_text
+from cory.report.compare import compared, comparison_text
 from cory.report.runs import group_runs
 from tests.support.recorded_runs import record_run
 from tests.support.warm import run_script
@@ -81,28 +80,16 @@ def test_seeds_that_only_one_row_has_make_no_pairs(tmp_path: Path) -> None:
     assert "+2.000 (1 of them)" in comparison_text(table, [SCORE])
 
 
-def test_one_group_is_compared_with_itself_before_the_training(tmp_path: Path) -> None:
-    runs = []
-    for seed, (before, after) in enumerate([(0.0, 1.0), (5.0, 6.5)]):
-        lines = [{"before/score/agent_0": before, KL: 1.0}, {SCORE: after, KL: 1.0}]
-        runs.append(record_run(tmp_path / str(seed), lines, seed=seed))
-    table, _ = compared(runs)
-    assert list(table.loc[SCORE].index) == [UNTRAINED, "mine"]
-    row = table.loc[(SCORE, "mine")]
-    assert row["difference"] == 1.25 and row["low"] == pytest.approx(mean_interval([1.0, 1.5])[0])  # type: ignore[index]
-    assert list(table.loc[KL].index) == ["mine"]  # before it there is no such number
-
-
 @pytest.mark.slow
 def test_the_command(two_by_three: list[Path], tmp_path: Path) -> None:
     (run(tmp_path / "open", 0.0, seed=9) / "record.json").unlink()
-    table = tmp_path / "all.csv"
+    table, curves = tmp_path / "all.csv", tmp_path / "$out$.png"
     done = run_script("scripts/compare.py", str(tmp_path), "--metric", "eval/score",
-                      "--csv", str(table))  # fmt: skip
+                      "--csv", str(table), "--curves", str(curves))  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("held-out reward, agent 0 (eval/score/agent_0)")
     assert KL not in done.stdout and "kl_coef=0.3" in done.stdout
-    assert done.stderr == f"note: left out, as not finished: {tmp_path / 'open'}\n"
+    assert done.stdout.splitlines()[-1] == str(curves) and curves.stat().st_size > 10_000
     rows = pd.read_csv(table, index_col=["metric", "group"])
     assert rows.loc[(SCORE, "kl_coef=0.3"), "difference"] == pytest.approx(0.2)
     assert KL in rows.index.unique("metric")

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
-import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from cory.report.plots import curves_of, draw_run, main_metrics
 from tests.support.recorded_runs import record_run
-from tests.support.warm import run_script
 
 KL = "objective/kl/agent_0"
 
@@ -74,17 +72,3 @@ def test_a_run_draws_what_it_learns_from_and_what_it_is_judged_by(tmp_path: Path
     frame = pd.DataFrame({name: [1.0] for name in every})
     assert main_metrics([frame]) == [KL, "objective/score/agent_0", "eval/score/agent_0"]
     assert main_metrics([frame[["role/a"]]]) == []
-
-
-@pytest.mark.slow
-def test_the_command_draws_what_it_compares(tmp_path: Path) -> None:
-    for seed in range(2):
-        record_run(tmp_path / f"one/{seed}", [{KL: 1.0}, {KL: 2.0}], seed=seed, width=1)
-    record_run(tmp_path / "other", [{KL: 1.0}, {KL: 2.0}], width=2)
-    out = tmp_path / "$out$.png"
-    words = [str(tmp_path), "--metric", "objective/kl", "--curves", str(out)]
-    done = run_script("scripts/compare.py", *words, "--smooth", "2")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == str(out) and out.stat().st_size > 10_000
-    refused = run_script("scripts/compare.py", *words, "--smooth", "0")
-    assert refused.returncode == 1 and "error: --smooth=0 must be at least 1" in refused.stderr

@@ -24,11 +24,8 @@ def test_the_seed_counts_neither_by_itself_nor_in_a_path(tmp_path: Path) -> None
 
 
 def test_what_tells_runs_apart_is_written_in_short() -> None:
-    long = ["begins like this" + "x" * 80 + end for end in ("a", "b")]
-    runs = [{"model.path": path, "reward.path": "b", "a.kl": 0.1} for path in ("a", *long)]
+    runs = [{"model.path": path, "reward.path": "b", "a.kl": 0.1} for path in ("a", "c")]
     assert telling_keys(runs) == ["model.path"]
     keys = ["model.path", "reward.path", "a.kl"]
     assert short_words(runs[0], keys) == ["model.path=a", "reward.path=b", "kl=0.1"]
-    (one,), (other,) = (short_words(run, ["model.path"]) for run in runs[1:])
-    assert one.startswith("path=begins like this") and len(one) == len("path=") + 50
-    assert one != other
+    assert short_words(runs[1], ["model.path"]) == ["path=c"]

@@ -23,7 +23,6 @@ from tests.support.composing import CONF, ROOT
 DOCS = ROOT / "docs" / "results"
 FILE = {
     "title": "T",
-    "where": "W",
     "words": {"rival": {"paper": "gpt", "small": "script"}},
     "tables": {
         "tab1": {
@@ -133,7 +132,7 @@ def test_the_archive_replaces_a_run_of_the_same_name(tmp_path: Path) -> None:
     path = tmp_path / "runs.parquet"
     mixed = archive.replaced(old, [new[new.seed == 1]]).sample(frac=1, random_state=0)
     archive.write(mixed, path)  # in one order, whatever it was
-    frame = archive.read(path)
+    frame = pd.read_parquet(path)
     assert len(frame) == len(old)
     score = frame[(frame.experiment == "some/a") & (frame.metric == "objective/score/agent_0")]
     assert score[score.seed == 0].value.tolist() == list(range(13))
@@ -145,7 +144,7 @@ def test_the_archive_replaces_a_run_of_the_same_name(tmp_path: Path) -> None:
 def test_fig_3s_numbers_are_those_of_the_archived_runs() -> None:
     """Computed once with other code, from the runs' own files."""
     paper = load(CONF / "paper" / "cory.yaml")
-    runs = archive.by_experiment(archive.read(DOCS / "runs.parquet"))
+    runs = archive.by_experiment(pd.read_parquet(DOCS / "runs.parquet"))
     text = markdown_of(Numbers(paper.tables["fig3"], runs, "small", paper.words))
     assert "| PPO | 1.34 ± 0.22 | 67 ± 19 | -0.67 ± 0.38 |" in text
     assert "| CORY LLM1 | 1.453 ± 0.065<br>+0.111 (-0.043 to 0.264) | 60.3 ± 8.4<br>" in text

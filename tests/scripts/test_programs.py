@@ -8,7 +8,6 @@ import pytest
 
 from scripts.benchmark import table
 from tests.support.commands import ROOT, Command
-from tests.support.warm import run_script
 
 # in environments of their own; and what is imported by another
 ELSEWHERE = {"golden", "golden_estimators", "computed", "collaboration_game", "skills"}
@@ -42,12 +41,3 @@ def test_a_ratio_is_the_median_of_rounds() -> None:
         "| cory | 5.00 | ppo | 2.50 | 2.00 to 3.00 |",
         "| grpo | 1.00 | - | - | - |",
     ]
-
-
-@pytest.mark.slow
-def test_a_runner_is_timed_in_a_process_of_its_own() -> None:
-    words = ("--rounds", "1", "--iterations", "1", "--only", "ppo")
-    done = run_script("scripts/benchmark.py", *words)
-    assert done.returncode == 0, done.stderr
-    (ppo,) = done.stdout.splitlines()[2:]
-    assert ppo.startswith("| ppo | ")

@@ -28,11 +28,9 @@ from cory.config import (
     experiment_names,
     parse_config,
     read_sweep,
-    run_names,
-    run_words,
     sweep_names,
 )
-from cory.config.names import merged
+from cory.config.names import LOADER, merged, words_of
 from cory.runtime.hydra_setup import compose
 from tests.support.commands import last_wins
 
@@ -79,11 +77,28 @@ def run_for(overrides: Sequence[str]) -> list[str]:
     """Words with those of a run in conf/sweeps in the place of experiment=<run>."""
     own = dict(word.partition("=")[::2] for word in overrides)
     name = own.get("experiment")
-    if name is None or name in experiment_names(CONF) or name not in run_names(CONF):
+    if name is None or name in experiment_names(CONF) or name not in run_names():
         return list(overrides)
     rest = [word for word in overrides if not word.startswith("experiment=")]
-    words = merged(run_words(CONF, name, own.get("scale", "paper")), rest)
+    words = merged(run_words(name, own.get("scale", "paper")), rest)
     return [*words, f"hydra.job.name={name}"]
+
+
+def run_names() -> list[str]:
+    """<file>/<run> of all runs in conf/sweeps."""
+    stems = sorted(path.stem for path in (CONF / "sweeps").glob("*.yaml"))
+    return [f"{stem}/{run}" for stem in stems for run in _runs(stem)]
+
+
+def run_words(name: str, scale: str) -> list[str]:
+    """The words of one run of conf/sweeps at a scale."""
+    stem, _, run = name.partition("/")
+    return words_of(_runs(stem), run, scale)
+
+
+@cache
+def _runs(stem: str) -> Any:
+    return yaml.load((CONF / "sweeps" / f"{stem}.yaml").read_text(), LOADER)["runs"]
 
 
 def _composed(words: Sequence[str]) -> DictConfig:
@@ -122,7 +137,7 @@ def parsed(*overrides: str) -> Config:
 def options(group: str) -> list[str]:
     """The options of a group; also the runs and the names of conf/sweeps."""
     if group == "experiment":
-        return sorted({*experiment_names(CONF), *run_names(CONF)})
+        return sorted({*experiment_names(CONF), *run_names()})
     if group == "sweep":
         return sweep_names([CONF])
     folder = CONF / group
