@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 from omegaconf import OmegaConf
 
-from cory.config.names import key_of, run_names, run_words
+from cory.config.names import key_of, named_runs
 from cory.runs.files import read_lines
 from cory.runs.run_dir import (
     FREE,
@@ -97,7 +97,7 @@ def obstacle(run_dir: Path, conf: Path) -> str | None:
     if not record.get("clean"):
         return "its code differed from the last commit"
     name, scale = record["experiment"], record["scale"]
-    named = run_words(conf, name, scale) if name in run_names(conf) else [f"experiment={name}"]
+    named = named_runs(conf, scale).get(name, [f"experiment={name}"])
     lines = (run_dir / OVERRIDES).read_text(encoding="utf-8").splitlines()
     typed = [w for w in lines if key_of(w).partition(".")[0] not in OF_EACH_RUN]
     other = [word for word in typed if word not in named]

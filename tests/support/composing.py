@@ -26,10 +26,9 @@ from cory.config import (
     Config,
     MaporlConfig,
     experiment_names,
+    named_runs,
     parse_config,
     read_sweep,
-    run_names,
-    run_words,
     sweep_names,
 )
 from cory.config.names import merged
@@ -75,14 +74,20 @@ def compose_config(*overrides: str) -> DictConfig:
     return _composed(run_for(overrides))
 
 
+@cache
+def runs_at(scale: str) -> dict[str, list[str]]:
+    return named_runs(CONF, scale)
+
+
 def run_for(overrides: Sequence[str]) -> list[str]:
     """Words with those of a run in conf/sweeps in the place of experiment=<run>."""
     own = dict(word.partition("=")[::2] for word in overrides)
     name = own.get("experiment")
-    if name is None or name in experiment_names(CONF) or name not in run_names(CONF):
+    runs = runs_at(own.get("scale", "paper"))
+    if name is None or name in experiment_names(CONF) or name not in runs:
         return list(overrides)
     rest = [word for word in overrides if not word.startswith("experiment=")]
-    words = merged(run_words(CONF, name, own.get("scale", "paper")), rest)
+    words = merged(runs[name], rest)
     return [*words, f"hydra.job.name={name}"]
 
 
@@ -122,7 +127,7 @@ def parsed(*overrides: str) -> Config:
 def options(group: str) -> list[str]:
     """The options of a group; also the runs and the names of conf/sweeps."""
     if group == "experiment":
-        return sorted({*experiment_names(CONF), *run_names(CONF)})
+        return sorted({*experiment_names(CONF), *runs_at("paper")})
     if group == "sweep":
         return sweep_names([CONF])
     folder = CONF / group
