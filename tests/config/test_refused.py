@@ -58,7 +58,7 @@ hardware.rendezvous=':29500' -> String should match pattern
 keep_best_mode=best -> Input should be 'max' or 'min'
 run_dir='' -> run_dir=: Value should have at least 1 item
 algorithm.sampling=3 -> Input should be a valid dictionary or
-algorithm.name=x -> algorithm: algorithm.name=x: must be one of cory, grpo, imitation, maft, maporl,
+algorithm.name=x -> algorithm.name=x: must be one of cory, grpo, imitation, maft, maporl,
 algorithm.learning_rate=-1e-5 -> algorithm.learning_rate=-1e-05: Input should be greater than 0
 algorithm.advantages=group -> algorithm.samples_per_prompt=1: must be at least 2 with
 algorithm.minibatch_size=128 -> must divide a policy's 64 turns per iteration
