@@ -21,7 +21,7 @@ from hydra.types import RunMode
 from hydra.version import setbase
 from omegaconf import DictConfig, OmegaConf
 
-from cory.config import Config, ConfigError, require
+from cory.config import Config, ConfigError, parse_config, require
 from cory.config.names import LOADER, key_of
 from cory.runs.run_dir import (
     OUTPUT,
@@ -41,7 +41,7 @@ from cory.runtime.launch import (
     launch,
     refuse_launchers,
 )
-from cory.runtime.refusals import parsed, refuse_early
+from cory.runtime.refusals import refuse_early
 
 
 def main() -> None:
@@ -56,7 +56,7 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # what Hydra would print, it raises
     with stoppable():
         try:
-            with one_line_refusals(args.overrides):
+            with one_line_refusals():
                 code = 0 if compose_and_run(args, parser) else 1
         except (JobFailed, KeyboardInterrupt):
             code = 1
@@ -121,7 +121,7 @@ def run_one(cfg: DictConfig, name: str) -> float | None:
     returns: as `job`; JobFailed where the run failed or was stopped, which has been printed
     """
     expand_home(cfg)
-    config = parsed(cfg)
+    config = parse_config(cfg)
     run_dir = choose_run_dir(config, cfg)
     sweeps.remove_empty(Path(HydraConfig.get().runtime.output_dir))  # it may lie in run_dir
     refuse_early(run_dir, config)

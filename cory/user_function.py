@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cory.config import ConfigError, function_name, nearest, require
+from cory.config import ConfigError, nearest, require
 
 # what a user's code may raise: anything, and `sys.exit`, which would end a worker without a word
 RAISED = (Exception, SystemExit)
@@ -37,7 +37,7 @@ def load_function(key: str, value: str) -> UserFunction:
 
     ConfigError, in one line with the user's own file and line, where that cannot be done
     """
-    place, name = function_name(value)
+    place, _, name = value.rpartition(":")
     try:
         module = _module(place)
     except RAISED as error:  # whatever a user's module raises

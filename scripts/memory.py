@@ -177,7 +177,7 @@ def cell(config: Config, gpu: Gpu, need: float) -> str:
 
 def composed(words: list[str]) -> Config:
     """The checked settings that these words make; ConfigError where they are refused."""
-    with one_line_refusals(words):
+    with one_line_refusals():
         return parse_config(compose(*words))
 
 

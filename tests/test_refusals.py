@@ -49,11 +49,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("--config-dir={tmp} experiment=shallow", "clip_range is not a setting"),
         ("modl=tiny", "modl is not a setting; did you mean model?"),
         ("algorithm=ppo algorithm.swap_every=3", "algorithm.swap_every is not a setting"),
-        (
-            "fidelity=official_cory algorithm=ppo",
-            "algorithm.official_swap is not a setting of algorithm=ppo; where a file sets it, "
-            "~algorithm.official_swap leaves it out",
-        ),
+        ("fidelity=official_cory algorithm=ppo", "algorithm.official_swap is not a setting"),
         *[
             (
                 f"algorithm={name}",
@@ -64,13 +60,12 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ],
         # an option that a group does not have
         ("algorithm=pppo", "spag team verifier; did you mean ppo?\n"),
-        ("sweep=fig3", "sweep=fig3 is not in conf/sweeps; did you mean cory/fig3 or maft/fig3?\n"),
+        ("sweep=fig3", "sweep=fig3 is not in conf/sweeps; did you mean maft/fig3 or cory/fig3?\n"),
         ("sweep=cory/fig3 only=gsm8k_ppo", "only=gsm8k_ppo: sweep=cory/fig3 has imdb_ppo, imdb_"),
         ("sweep=cory/fig3 algorithm.clip_rang=1", MISSPELT),
         ("reward=xyz", "Could not find 'reward/xyz' Available options in 'reward': classifier "),
         ("-m algorithm=ppo,pppo", "did you mean ppo?"),
         ("wandb=null", "wandb"),
-        ("model=null", "model=null: Config group override must be"),
         # a setting without its group
         ("learning_rate=1e-4", "did you mean algorithm.learning_rate?"),
         ("sampling.top_k=3", "did you mean algorithm.sampling.top_k?"),

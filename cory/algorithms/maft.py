@@ -114,7 +114,7 @@ def finetune_plan(
 
     start: weights to begin from; None: those it debated with
     """
-    critic = config.is_critic(name)
+    critic = name.startswith("critic")
     rate = config.critic_learning_rate if critic else config.learning_rate
     if iteration > 0 and config.later_learning_rate is not None:
         rate = config.later_learning_rate

@@ -19,13 +19,13 @@ from cory.config.debate import (
     SFTConfig,
     VerifierConfig,
 )
-from cory.config.errors import ConfigError, flat, meant, nearest, renamed, require
+from cory.config.errors import ConfigError, flat, meant, nearest, require
 from cory.config.experiment import Config, EvaluationConfig
 from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan, cores
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
 from cory.config.names import experiment_names, read_sweep, sweep_names
 from cory.config.offline import ImitationConfig, InstructionsConfig, OfflineConfig, SpagConfig
-from cory.config.options import Game, Option, builder, game, option
+from cory.config.options import Option, builder, option
 from cory.config.reward import (
     ClassifierConfig,
     ExactMatchConfig,
@@ -36,9 +36,7 @@ from cory.config.reward import (
     ReturnedConfig,
     SumConfig,
     VerifierRewardConfig,
-    function_name,
     judges,
-    of_part,
 )
 from cory.config.rules import parse_config, plan_of, products_of
 from cory.config.task import (

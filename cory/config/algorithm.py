@@ -13,17 +13,15 @@ from cory.config.base import (
     Count,
     NotNegative,
     Number,
-    Passes,
     Positive,
     PositiveShare,
-    Rounds,
     Settings,
     Share,
     ShareBelowOne,
     Text,
 )
 from cory.config.model import EndpointConfig
-from cory.config.reward import FunctionName, named_or_function
+from cory.config.reward import FunctionName
 
 
 class SamplingConfig(Settings):
@@ -75,7 +73,6 @@ class OptimiserConfig(Settings):
     weight_decay: NotNegative
     max_grad_norm: Positive | None
 
-    needs = {"final_share": "schedule=linear|cosine"}  # a constant rate ends as it is
     # each training of a policy begins with a new optimiser, so that none is kept
     new_each_training: ClassVar[bool] = False
 
@@ -100,13 +97,12 @@ class AlgorithmConfig(OptimiserConfig):
     """Settings of every algorithm, and what they say about a run."""
 
     holds_debates: ClassVar[bool] = False  # prompts quote the rounds of a debate so far
-    repeats_prompts: ClassVar[bool] = False  # an iteration may ask the same prompt several times
 
     name: Text
-    iterations: Rounds  # 0: only evaluate
+    iterations: Number  # 0: only evaluate
     prompts_per_iteration: Count
     minibatch_size: Count
-    epochs: Passes
+    epochs: Count
     sampling: SamplingConfig
 
     def names(self) -> list[str]:
@@ -136,10 +132,6 @@ class AlgorithmConfig(OptimiserConfig):
     def speaks_remotely(self) -> bool:
         """Whether a model behind an endpoint speaks for every agent."""
         return False
-
-    def endpoint_asked(self) -> EndpointConfig | None:
-        """The endpoint whose model speaks for agents or plays against them; None: none does."""
-        return None
 
     def reads_reference(self) -> bool:
         """Whether anything reads the frozen reference of agents that are full copies."""
@@ -189,14 +181,6 @@ class PPOConfig(AlgorithmConfig):
     max_mean_ratio: Positive | None
     stop: StopConfig
 
-    needs = {
-        "value_learning_rate": "advantages=gae",  # nothing else has a value head
-        "group_baseline": "advantages=batch",  # others have their own baseline
-        "ratio=response": "loss_average=responses",  # one loss for each response
-        "loss_average_turns": "loss_average=tokens",
-        "kl_loss=full": "kl_in=loss",
-    }
-
     def conflicts(self) -> Iterator[Conflict]:
         yield from super().conflicts()
         turns, samples = self.loss_average_turns, self.samples_per_prompt
@@ -232,13 +216,8 @@ class CoryConfig(PPOConfig):
     knowledge_transfer: bool  # False: everybody sees the bare query (w/o KT)
     swap_every: Count | None  # iterations between role exchanges; None: never (w/o REx)
     collective_reward: bool  # False: each agent gets its own score only
-    credit: Annotated[Text, named_or_function("all", "mean", "later")]
+    credit: Annotated[Text, Field(pattern=r"^(all|mean|later)$|.:\w+$")]
     official_swap: bool
-
-    def conflicts(self) -> Iterator[Conflict]:
-        yield from super().conflicts()
-        if self.credit != "all" and not self.collective_reward:  # which it shares out
-            yield "credit", "needs algorithm.collective_reward=true, got false"
 
     def policy_count(self) -> int:
         return self.agents
@@ -259,7 +238,7 @@ class TeamConfig(PPOConfig):
     # separate: each learns alone | shared: one for all | agent -> policy
     policies: Literal["separate", "shared"] | dict[str, Name]
     fixed: dict[str, Text] | None  # agents that do not learn -> FIXED, or the folder of a run
-    credit: Annotated[Text, named_or_function("own", "sum", "mean", "later", "discounted")]
+    credit: Annotated[Text, Field(pattern=r"^(own|sum|mean|later|discounted)$|.:\w+$")]
     turn_discount: Share  # credit=discounted: per utterance of the agent
     pool_every: Count  # iterations between the versions of the first policy that join the pool
     max_utterances: Count  # in an episode
@@ -313,9 +292,6 @@ class TeamConfig(PPOConfig):
         """Fixed agents with a model of their own: agent -> folder of its run; None: of a pool."""
         pools = {name: None for name, kind in self.fixed_agents.items() if kind == "pool"}
         return {**self.runs, **pools}
-
-    def endpoint_asked(self) -> EndpointConfig | None:
-        return self.endpoint if "endpoint" in self.fixed_agents.values() else None
 
     def turns_per_policy(self) -> int:
         """One full minibatch: how much agents say is known only after the roll-out."""

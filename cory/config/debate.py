@@ -42,10 +42,6 @@ class DebatePrompts(Settings):
     grades: list[Text]
     grade_bounds: Annotated[list[float], RISING]
 
-    def conflicts(self) -> Iterator[Conflict]:
-        if len(self.grades) != len(self.grade_bounds) + 1:
-            yield "grade_bounds", f"must be one fewer than grades ({len(self.grades)})"
-
 
 class DebateConfig(AlgorithmConfig):
     """Settings that every algorithm with debates has."""
@@ -74,8 +70,6 @@ class DebateConfig(AlgorithmConfig):
         chosen, turns = self.train_turns, self.turns
         if chosen is not None and chosen != [n for n in range(1, turns + 1) if n in chosen]:
             yield "train_turns", f"must name turns from 1 to turns={turns}, each once and in order"
-        if chosen == []:
-            yield "train_turns", "must name a turn; null trains all"
 
     @property
     def trained(self) -> list[int]:
@@ -139,15 +133,6 @@ class MaporlConfig(PPOConfig, DebateConfig):
     bonus_from: Literal["ground_truth", "verifier"]
     guards: GuardConfig
 
-    needs = {"alternation": "param_sharing=per_turn|per_turn_agent"}  # each turn learns alone
-
-    def conflicts(self) -> Iterator[Conflict]:
-        yield from super().conflicts()
-        least, most = self.guards.min_tokens, self.sampling.max_response_tokens
-        if self.iterations > 0 and least is not None and least > most:
-            rule = f"exceeds algorithm.sampling.max_response_tokens={most}: all would be penalised"
-            yield "guards.min_tokens", rule
-
     @property
     def shapes(self) -> bool:
         """Whether any incentive shapes the reward."""
@@ -181,8 +166,6 @@ class VerifierConfig(SupervisedConfig):
     max_tokens: Count
     average: Literal["tokens", "responses"]
     likelihood_coef: NotNegative
-
-    needs = {"requests": "balance=true"}  # nothing is missing otherwise
 
     def rows_sampled(self) -> int:
         return self.prompts_per_iteration * self.answers_per_question
@@ -226,8 +209,6 @@ class DiversityConfig(Settings):
     batch_size: Count  # texts per pass of encoder and scorer
     max_tokens: Count  # what they read at most of a text; the scorer reads the question with it
 
-    needs = {"kl_to_base": "scorer"}  # whose distributions are compared
-
 
 class MaftConfig(SupervisedConfig):
     """Settings of `algorithm=maft`; `learning_rate` and `epochs` are those of generation agents."""
@@ -256,18 +237,13 @@ class MaftConfig(SupervisedConfig):
     endpoint: EndpointConfig | None  # a chat model in place of the model; None: the model itself
     diversity: DiversityConfig
 
-    needs = {
-        "select=correct": "agents=1 turns=1 labels=vote",  # one agent, told the task's answers
-        "endpoint": "iterations=0 policies=single",  # its model speaks for all, and learns nothing
-        # it has no weights here
-        "diversity.kl_to_base": "endpoint=null",
-        "diversity.nll_others": "endpoint=null",
-    }
-
     def conflicts(self) -> Iterator[Conflict]:
         yield from super().conflicts()
         if self.policies == "specialised" and self.turns == 1 and self.iterations > 0:
             yield "turns", "must be at least 2 with algorithm.policies=specialised, for critics"
+        if self.endpoint is not None and (self.iterations > 0 or self.policies != "single"):
+            # its model speaks for all, and learns nothing
+            yield "endpoint", "needs algorithm.iterations=0 and algorithm.policies=single"
 
     def policy(self, turn: int, agent: int) -> str:
         """The policy that plays an agent at a turn; both are counted from 0."""
@@ -281,10 +257,6 @@ class MaftConfig(SupervisedConfig):
         turns = (0, 1) if self.policies == "specialised" else (0,)
         found = [self.policy(turn, agent) for turn in turns for agent in range(self.agents)]
         return list(dict.fromkeys(found))
-
-    def is_critic(self, policy: str) -> bool:
-        """Whether a policy is a critic agent."""
-        return policy.startswith("critic")
 
     def follows_run_length(self) -> bool:
         return False  # the schedule runs over one fine-tuning of one policy
@@ -300,6 +272,3 @@ class MaftConfig(SupervisedConfig):
 
     def speaks_remotely(self) -> bool:
         return self.endpoint is not None
-
-    def endpoint_asked(self) -> EndpointConfig | None:
-        return self.endpoint

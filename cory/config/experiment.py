@@ -9,12 +9,6 @@ from cory.config.base import Conflict, Count, Number, Settings, Text, Words, cho
 from cory.config.hardware import HardwareConfig
 from cory.config.model import ModelConfig
 
-# names that W&B takes as they are, and trackio does not change
-Name = Annotated[Words, Field(pattern=r"^.{1,128}$")]
-Tag = Annotated[Words, Field(pattern=r"^.{1,64}$")]
-Project = Annotated[Words, Field(pattern=r"^[^/\\#?%:]{1,128}$")]
-Entity = Annotated[Words, Field(pattern=r"^[^/\\#?%:\s]{1,128}$")]
-
 
 class EvaluationConfig(Settings):
     """What every evaluation measures, during training and after it."""
@@ -31,23 +25,19 @@ class EvaluationConfig(Settings):
     def conflicts(self) -> Iterator[Conflict]:
         if max(self.k) > self.samples:
             yield "k", f"must not exceed evaluation.samples={self.samples}"
-        for key in ("k", "probes"):
-            values = getattr(self, key)
-            if len({*values}) < len(values):
-                yield key, "must not name anything twice"
 
 
 class WandbConfig(Settings):
     """Where metrics are mirrored to; nothing is ever read back from it."""
 
     mode: Literal["disabled", "offline", "online"]
-    project: Project
+    project: Words
     init_timeout: Count  # seconds until a server that takes calls and says nothing is given up
     finish_timeout: Count  # seconds that the end of a run waits for what is not uploaded yet
-    entity: Entity | None  # user or team of the project; None: the account's default
-    name: Name | None  # of the run; None: experiment, what varies in the sweep, seed
-    group: Name | None  # None: sweep or experiment, and what varies beside the seed
-    tags: list[Tag]  # beside the scale and the commit
+    entity: Words | None  # user or team of the project; None: the account's default
+    name: Words | None  # of the run; None: experiment, what varies in the sweep, seed
+    group: Words | None  # None: sweep or experiment, and what varies beside the seed
+    tags: list[Words]  # beside the scale and the commit
     notes: Text | None
 
 
@@ -62,7 +52,7 @@ class Config(Settings):
     hardware: HardwareConfig
     wandb: WandbConfig
     tensorboard: bool
-    trackio: Project | None
+    trackio: Words | None
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     evaluate_every: Number  # iterations; 0: only at the end
     evaluation: EvaluationConfig

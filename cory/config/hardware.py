@@ -29,11 +29,6 @@ class HardwareConfig(Settings):
     generation_batch_size: Count | None  # at most this many per generation pass; None: as many
     cuda_graphs: bool
 
-    needs = {
-        "offload_optimizer": "zero_stage=1|2|3",
-        "offload_parameters": "zero_stage=3 offload_optimizer=true",  # both are updated
-    }
-
     def conflicts(self) -> Iterator[Conflict]:
         if self.nodes > 1 and self.rendezvous is None:
             yield "nodes", "needs hardware.rendezvous=host:port, which all nodes reach"

@@ -1,11 +1,10 @@
 """Language models: those that are loaded (`model=`), and one behind an endpoint (`endpoint=`)."""
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from cory.config.base import (
     Conflict,
@@ -69,12 +68,6 @@ class ModelConfig(PrecisionConfig):
     adapter: AdapterConfig  # used unless sharing=copies
     architecture: dict[str, Any] | None  # to estimate memory without config.json
 
-    needs = {
-        "quantisation=nf4": "sharing=adapters",  # weights in 4 bits are not trained
-        "rollout_dropout": "sharing=copies",
-        "special_tokens_in_text": "chat=false",  # in a chat they end turns
-    }
-
     @property
     def described(self) -> dict[str, Any] | None:
         """The contents of `architecture`; None where it describes another model than `path`."""
@@ -83,35 +76,16 @@ class ModelConfig(PrecisionConfig):
         return {key: value for key, value in self.architecture.items() if key != "of"}
 
 
-def _base_url(url: str) -> str:
-    """Of a server with OpenAI's interface; a password in it is refused."""
-    if not re.fullmatch(r"https?://([\w.-]+|\[[\da-f:]+\])(:\d{1,5})?(/[^?#\s]*)?", url):
-        raise ValueError(
-            "must be http:// or https:// with a host and a path, as https://api.openai.com/v1, "
-            "without user, password and query"
-        )
-    if url.rstrip("/").endswith("/chat/completions"):
-        raise ValueError("must end before /chat/completions")
-    return url
-
-
-def _variable(name: str) -> str:
-    if not (name.isascii() and name.isidentifier() and name.isupper()):
-        raise ValueError(
-            "must name an environment variable, in capitals, that holds the key; the key itself "
-            "never stands in settings"
-        )
-    return name
-
-
 class EndpointConfig(Settings):
     """Which model is asked where, how it samples, and how patiently it is asked."""
 
     key: ClassVar[str] = "algorithm.endpoint"  # the group of these settings, for refusals
 
-    base_url: Annotated[Text, AfterValidator(_base_url)]  # without /chat/completions
+    # without /chat/completions, user and password
+    base_url: Annotated[Text, Field(pattern=r"^https?://[^@?#\s]+$")]
     model: Words  # its name there
-    key_variable: Annotated[Text, AfterValidator(_variable)] | None  # None: no key is sent
+    # environment variable that holds the key, which never stands in settings; None: no key is sent
+    key_variable: Annotated[Text, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")] | None
     temperature: NotNegative | None  # None: not sent, the server decides
     top_p: PositiveShare | None  # None: not sent, the server decides
     max_tokens: Count  # of one reply

@@ -25,16 +25,6 @@ class Sweep:
     runs: Mapping[str, list[str]]  # <file>/<run> -> words, as typed after python -m cory.train
     seeds: Sequence[int]
 
-    @property
-    def file(self) -> str:
-        """Its file's name."""
-        return f"{self.name.partition('/')[0]}.yaml"
-
-    @property
-    def mark(self) -> str:
-        """What files that are about it end with."""
-        return f"_{self.name.replace('/', '-')}"
-
 
 def sweep_names(folders: Sequence[Path]) -> list[str]:
     """<file>/<entry> of every sweep in the folders of options."""
@@ -54,8 +44,7 @@ def read_sweep(name: str, scale: str, folders: Sequence[Path], only: Sequence[st
     about = {} if file is None else _read(file)
     if file is None or entry not in about["sweeps"]:
         known = sweep_names(folders)
-        near = [one for one in known if name and one.endswith(f"/{name}")]
-        near = near or get_close_matches(name, known, 3)
+        near = get_close_matches(name, known, 3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"one of {', '.join(known)}"
         raise ConfigError(f"sweep={name} is not in conf/sweeps; {hint}")
     sweep = about["sweeps"][entry]
@@ -95,14 +84,10 @@ def key_of(word: str) -> str:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """A file of sweeps; ConfigError where it has not their form, or names runs that it lacks."""
+    """A file of sweeps; ConfigError where it has not their form."""
     about: dict[str, Any] = yaml.load(file.read_text(encoding="utf-8"), LOADER)
     form = isinstance(about, dict) and about.keys() == {"seeds", "runs", "sweeps"}
     require(form, f"{file} needs the keys seeds, runs and sweeps")
-    known = {"runs", "seeds", "scales", "paper", "small", "medium"}
-    for name, sweep in about["sweeps"].items():
-        other = sorted(map(str, sweep.keys() - known))
-        require(not other, f"{file}: sweeps.{name} takes {', '.join(sorted(known))}; got {other}")
     return about
 
 

@@ -1,7 +1,7 @@
 """Settings of `algorithm=imitation` and `spag`: learning from games that were played before."""
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -37,13 +37,9 @@ class InstructionsConfig(Settings):
     per_iteration: Number  # how many an iteration adds to its games; 0: none
     max_tokens: Count  # prompt and answer; longer ones are left out
 
-    needs = {"source=hub|path": "path"}
-
 
 class OfflineConfig(AlgorithmConfig):
     """Settings that imitation and self-play share: learning from a stored set of games."""
-
-    repeats_prompts: ClassVar[bool] = True  # several games may be about the same word
 
     iterations_per_epoch: Count | None  # iterations on one set of games; None: all
     games: Text  # self_play | scripted | endpoint | none, or a file of games
@@ -60,11 +56,6 @@ class OfflineConfig(AlgorithmConfig):
     opponents: dict[str, Text | None]  # name -> against whom; None: left out
     test_greedy: bool
     endpoint: EndpointConfig | None
-
-    needs = {
-        # one set of games; prompts_per_iteration says how many
-        "collect_only": "iterations=1 iterations_per_epoch=null|1 games=self_play|scripted|endpoint"
-    }
 
     def conflicts(self) -> Iterator[Conflict]:
         yield from super().conflicts()
@@ -116,9 +107,6 @@ class OfflineConfig(AlgorithmConfig):
         played = [self.games] if self.iterations > 0 else []
         return "endpoint" in (*played, *self.opponents.values())
 
-    def endpoint_asked(self) -> EndpointConfig | None:
-        return self.endpoint if self.asks_endpoint else None
-
     @property
     def from_file(self) -> bool:
         """Whether the games come from a file of games that were played before."""
@@ -161,5 +149,3 @@ class SpagConfig(OfflineConfig):
     threshold: Annotated[float, Field(lt=1)]  # xi: only higher rewards are trained on (1, 0 or -1)
     clip_range: Between0And1 | None  # of the probability ratio; None: no clipping
     kl_in_advantage: bool  # the penalty is a part of the advantage, and clipped with it
-
-    needs = {"kl_in_advantage": "kl_estimator=weighted"}  # it is the weighted estimate

@@ -1,4 +1,4 @@
-"""What `task=`, `reward=`, `algorithm=` and `task.game=` can name: one table for each."""
+"""What `task=`, `reward=` and `algorithm=` can name: one table for each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,14 +16,6 @@ class Option:
 
     settings: type[Settings]
     builder: str  # module:name of a class or function, imported when a run is built
-
-
-@dataclass(frozen=True)
-class Game:
-    """A word game: its rules, and how they end."""
-
-    rules: str  # module:name of a class with the members of `GameRules`, built from a judge
-    one_wins: bool  # the roles play against each other; False: both win or both lose
 
 
 # builder: (settings, tokenizer, random stream of the order of training prompts) -> Task
@@ -66,11 +58,6 @@ ALGORITHMS: Mapping[str, Option] = {
     "spag": Option(offline.SpagConfig, "cory.algorithms.spag:build_spag"),
     "maft": Option(debate.MaftConfig, "cory.algorithms.maft:build_maft"),
 }
-GAMES: Mapping[str, Game] = {
-    "taboo": Game("cory.games.rules:Taboo", one_wins=True),
-    "twenty_questions": Game("cory.games.rules:Naming", one_wins=False),
-    "guess_my_city": Game("cory.games.rules:Naming", one_wins=False),
-}
 # what a table is called in an error -> the table
 KINDS: Mapping[str, Mapping[str, Option]] = {
     "task": TASKS,
@@ -84,12 +71,6 @@ def option(kind: str, name: str) -> Option:
     known = KINDS[kind]
     require(name in known, f"{kind}.name={name}: must be one of {', '.join(sorted(known))}")
     return known[name]
-
-
-def game(name: str) -> Game:
-    """The word game of this name; ConfigError where there is none."""
-    require(name in GAMES, f"task.game={name}: must be one of {', '.join(sorted(GAMES))}")
-    return GAMES[name]
 
 
 def load(reference: str) -> Any:

@@ -1,15 +1,14 @@
 """From composed YAML to checked settings; and the rules that span several groups of them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
-from cory.config import options
 from cory.config.algorithm import PPOConfig, SupervisedConfig
-from cory.config.base import Conflict, unmet_needs, value_at
+from cory.config.base import Conflict, Settings, fields_of, typed
 from cory.config.debate import DebateConfig, MaftConfig, MaporlConfig, VerifierConfig
 from cory.config.errors import ConfigError, line, lines_of, require
 from cory.config.experiment import Config
@@ -19,14 +18,45 @@ from cory.config.options import option
 from cory.config.reward import beyond_shares, judges
 from cory.config.task import GameConfig
 
-# what settings of one group need of others', as `Settings.needs`
+# What settings need of others: `key=value|value`, or `key`: any value but null, 0, and false. It is
+# said of runs that have both settings.
 NEEDS = {
+    "algorithm.final_share": "algorithm.schedule=linear|cosine",  # a constant rate ends as it is
+    "algorithm.value_learning_rate": "algorithm.advantages=gae",  # nothing else has a value head
+    "algorithm.group_baseline": "algorithm.advantages=batch",  # others have their own baseline
+    "algorithm.ratio=response": "algorithm.loss_average=responses",  # one loss for each response
+    "algorithm.loss_average_turns": "algorithm.loss_average=tokens",
+    "algorithm.kl_loss=full": "algorithm.kl_in=loss",
+    "algorithm.credit=mean|later": "algorithm.collective_reward=true",  # which it shares out
+    "algorithm.alternation": "algorithm.param_sharing=per_turn|per_turn_agent",
+    "algorithm.requests": "algorithm.balance=true model.chat=true",
+    "algorithm.select=correct": "algorithm.agents=1 algorithm.turns=1 algorithm.labels=vote",
+    "algorithm.diversity.kl_to_base": "algorithm.diversity.scorer algorithm.endpoint=null",
+    "algorithm.diversity.nll_others": "algorithm.endpoint=null",  # its model has no weights here
+    "algorithm.kl_in_advantage": "algorithm.kl_estimator=weighted",  # it is the weighted estimate
+    # one set of games; prompts_per_iteration says how many
+    "algorithm.collect_only": "algorithm.iterations=1 algorithm.iterations_per_epoch=null|1 "
+    "algorithm.games=self_play|scripted|endpoint",
+    "algorithm.instructions.source=hub|path": "algorithm.instructions.path",
+    "task.source=path|hub": "task.path",
+    "task.source=generated": "task.kinds task.train_problems task.test_problems",
+    "task.source=list": "task.words",
+    "task.programs": "task.source=path|hub",
+    "task.only": "task.only_column",
+    "task.test_split=null": "task.held_out_share",  # there would be nothing to evaluate on
+    "task.held_out_share": "task.test_split=null",  # both name the test prompts
+    "task.test_words=null": "task.test_path",
+    "model.quantisation=nf4": "model.sharing=adapters",  # weights in 4 bits are not trained
+    "partner.quantisation=nf4": "partner.sharing=adapters",
+    "model.special_tokens_in_text": "model.chat=false",  # in a chat they end turns
+    "model.rollout_dropout": "model.sharing=copies hardware.gradient_checkpointing=false "
+    "hardware.cuda_graphs=false",
     # processors have no fast half precision; at ZeRO 0 DeepSpeed 0.19 divides gradients in fp16 by
     # a scale that it did not multiply the loss with: small ones vanish, Adam's eps slows the others
     "model.precision=fp16": "hardware.device=cuda hardware.zero_stage=1|2|3",
     "algorithm.optimizer=adamw_8bit": "hardware.device=cuda hardware.offload_optimizer=false",
-    "model.rollout_dropout": "hardware.gradient_checkpointing=false hardware.cuda_graphs=false",
-    "partner.rollout_dropout": "hardware.gradient_checkpointing=false hardware.cuda_graphs=false",
+    "hardware.offload_optimizer": "hardware.zero_stage=1|2|3",
+    "hardware.offload_parameters": "hardware.zero_stage=3 hardware.offload_optimizer=true",
     # conf/released has a file for each algorithm that these say anything of
     "fidelity=official_spag": "algorithm=imitation|spag",
     "fidelity=official_maporl": "algorithm=maporl|verifier",
@@ -34,7 +64,6 @@ NEEDS = {
     "algorithm.test_greedy": "evaluation.samples=1",  # all games about a word would be the same
     "algorithm=verifier": "reward=exact_match evaluation.greedy=false evaluation.probes=[] "
     "evaluation.k=[1]",
-    "algorithm.requests": "model.chat=true",  # other models do not follow requests
     "algorithm=maft": "reward=exact_match evaluation.team=true evaluation.samples=1 "
     "evaluation.k=[1] evaluation.greedy=false evaluation.probes=[] "
     "evaluation.split=test",  # it learns from the others
@@ -46,24 +75,56 @@ NEEDS = {
 Conflicts = Iterator[Conflict]
 
 
+def value_at(settings: Any, key: str) -> Any:
+    """The value of a setting by its dotted name; LookupError or AttributeError: there is none."""
+    for name in key.split("."):
+        settings = settings[name] if isinstance(settings, dict) else getattr(settings, name)
+    return settings
+
+
+def holds(config: Config, word: str) -> bool | None:
+    """Whether a word of NEEDS is true of a run; None: the run has no such setting."""
+    key, equals, values = word.partition("=")
+    try:
+        value = value_at(config, key)
+    except AttributeError:
+        return None
+    return typed(value) in values.split("|") if equals else bool(value)
+
+
+def of_needs(config: Config) -> Conflicts:
+    """Settings that need others which are not as they must be."""
+    for word, needed in NEEDS.items():
+        for other in needed.split() if holds(config, word) else ():
+            if holds(config, other) is False:
+                name, _, values = other.partition("=")
+                wanted = f"{name}={values.replace('|', ' or ')}" if values else name
+                got = typed(value_at(config, name))
+                yield word.partition("=")[0], f"needs {wanted}, got {got}"
+
+
+def of_groups(group: Any, key: str = "") -> Conflicts:
+    """What does not go together in a group of settings, and in those inside it.
+
+    key: what their names begin with
+    """
+    if isinstance(group, Settings):
+        yield from ((f"{key}{name}", rule) for name, rule in group.conflicts())
+    if isinstance(group, Settings | dict):
+        for name, inside in dict(group).items():
+            yield from of_groups(inside, f"{key}{name}.")
+
+
 def refusals_together(config: Config) -> Iterator[str]:
     """A line for every rule that is broken; a group of settings has its option as its value."""
-    for key, rule in conflicts(config):
-        value = value_at(config, key)
-        yield line(key, getattr(value, "name", value), rule)
+    of_all = (of_needs, of_answers, of_batches, of_models, of_products, of_games, of_debates)
+    for rules in (of_groups, *of_all):
+        for key, rule in rules(config):
+            yield line(key, value_at(config, key), rule)
     try:
         plan_of(config)
     except ConfigError as error:
         yield str(error)
-
-
-def conflicts(config: Config) -> Conflicts:
-    """The rules between groups that are broken."""
-    yield from unmet_needs(config, NEEDS)
-    for rules in (of_answers, of_batches, of_lengths, of_models, of_products, of_games, of_debates):
-        yield from rules(config)
-    if isinstance(config.algorithm, MaftConfig):
-        yield from of_maft(config, config.algorithm)
 
 
 def plan_of(config: Config) -> BatchPlan:
@@ -100,10 +161,11 @@ def of_answers(config: Config) -> Conflicts:
         "evaluation.k": max(evaluation.k) > 1,
     }
     for key, judge in judges(config.reward).items():
-        needing[key] = judge.name == "exact_match" or getattr(judge, "needs_answers", False)
-    for key in (key for key, needs in needing.items() if needs and not task.has_answers):
-        way = f": set {task.answers_from}" if task.answers_from else ""
-        yield key, f"needs a task with answers; task={task.name} has none{way}"
+        shown = fields_of(getattr(judge, "request", ""))  # to a model that grades
+        needing[key] = judge.name == "exact_match" or "answer" in shown
+    for key in (key for key, needs in needing.items() if needs):
+        if getattr(task, "answer_column", None) is None:
+            yield key, f"needs a task with answers (task.answer_column); task={task.name} has none"
 
 
 def of_batches(config: Config) -> Conflicts:
@@ -119,29 +181,11 @@ def of_batches(config: Config) -> Conflicts:
     if algorithm.max_mean_ratio is not None and together < algorithm.minibatch_size:
         rule = f"needs whole minibatches: hardware.microbatch_size times processes, {together}, is"
         yield "algorithm.max_mean_ratio", f"{rule} below {algorithm.minibatch_size} turns"
-    turns = algorithm.turns_per_policy()
-    # a step lowers the coefficient by up to 0.2 of these turns in kl_horizon; at most by all of it
-    if algorithm.kl_controller == "adaptive" and algorithm.kl_horizon * 5 <= turns:
-        rule = f"must be above a fifth of the {turns} turns of a policy in an iteration"
-        yield "algorithm.kl_horizon", f"{rule}, or algorithm.kl_coef would turn negative"
-
-
-def of_lengths(config: Config) -> Conflicts:
-    """Tokens of responses, and of a text that a verifier reads."""
-    algorithm, longest = config.algorithm, config.task.max_prompt_tokens
-    if isinstance(algorithm, VerifierConfig) and algorithm.max_tokens <= longest:
-        rule = f"of question and answer, must be above task.max_prompt_tokens={longest}"
-        yield "algorithm.max_tokens", rule
-    least, most = algorithm.sampling.min_response_tokens, algorithm.sampling.max_response_tokens
-    # games and debates of MAFT draw no limit for each iteration
-    if least != most and isinstance(algorithm, OfflineConfig | MaftConfig):
-        rule = f"must equal max_response_tokens={most} with algorithm={algorithm.name}"
-        yield "algorithm.sampling.min_response_tokens", rule
 
 
 def of_models(config: Config) -> Conflicts:
-    """Dropout while updating and while sampling a roll-out; weights that are split."""
-    algorithm, hardware = config.algorithm, config.hardware
+    """Dropout while updating and while sampling a roll-out; chats; what a run starts from."""
+    algorithm = config.algorithm
     for group, model in config.models.items():
         for key, on in (("dropout", model.dropout), ("value_dropout", model.value_dropout > 0)):
             if on and not isinstance(algorithm, SupervisedConfig):
@@ -150,16 +194,19 @@ def of_models(config: Config) -> Conflicts:
         if model.rollout_dropout and not isinstance(algorithm, PPOConfig):
             rule = f"needs an algorithm with roll-outs of PPO, got {algorithm.name}"
             yield f"{group}.rollout_dropout", rule
-        split = hardware.zero_stage == 3 and model.sharing != "copies"
-        if split and isinstance(algorithm, PPOConfig) and algorithm.kl_loss == "full":
-            rule = f"needs hardware.zero_stage of at most 2, or {group}.sharing=copies"
-            yield "algorithm.kl_loss", f"{rule}: shared weights are split"
+    if isinstance(algorithm, MaftConfig) and not (config.model.chat or algorithm.endpoint):
+        for key, on in (("summary", algorithm.summary), ("prompts", algorithm.prompts.chats_only)):
+            if on:
+                yield f"algorithm.{key}", "needs model.chat=true: others do not follow requests"
+    starts_anew = getattr(algorithm, "start", "") == "base" and algorithm.iterations > 0
+    if config.init_from is not None and starts_anew:
+        yield "init_from", "would be forgotten: algorithm.start=base trains the model as it came"
     if config.partner is not None and config.partner.precision != config.model.precision:
         yield "partner.precision", f"must be model.precision={config.model.precision}"
 
 
 def of_products(config: Config) -> Conflicts:
-    """TF32, which a process has for all of its float32 products or for none; fp16 of judges."""
+    """TF32, which a process has for all of its float32 products or for none."""
     products = products_of(config)
     rounded = [key for key, chosen in products.items() if chosen == "tf32"]
     for key, chosen in products.items():
@@ -167,8 +214,6 @@ def of_products(config: Config) -> Conflicts:
             yield key, "needs a GPU: hardware.device=cpu computes float32 products exactly"
         if chosen == "fp32" and rounded:
             yield key, f"must be tf32, as {rounded[0]}: it holds for all products of a process"
-    for key in judges(config.reward):
-        yield from unmet_needs(config, {f"{key}.precision=fp16": "hardware.device=cuda"})
 
 
 def of_games(config: Config) -> Conflicts:
@@ -183,20 +228,6 @@ def of_games(config: Config) -> Conflicts:
     for key, (has, names) in needed.items():
         if present and not has:
             yield key, f"must be {names} for games, as with {' and '.join(present)}"
-    whole = len(present) == len(needed)
-    if whole and reward.broken_rules == "lose" and not options.game(task.game).one_wins:
-        yield "reward.broken_rules", f"needs opponents: in task.game={task.game} both win or lose"
-
-
-def of_maft(config: Config, algorithm: MaftConfig) -> Conflicts:
-    """Multiagent Finetuning."""
-    chats = config.model.chat or algorithm.endpoint is not None
-    if algorithm.summary and not chats:
-        yield "algorithm.summary", "needs model.chat=true: others do not follow requests"
-    if algorithm.prompts.chats_only and not chats:
-        yield "algorithm.prompts.chats_only", "needs model.chat=true: others see none of these"
-    if config.init_from is not None and algorithm.start == "base" and algorithm.iterations > 0:
-        yield "init_from", "would be forgotten: algorithm.start=base trains the model as it came"
 
 
 def of_debates(config: Config) -> Conflicts:
@@ -216,8 +247,6 @@ def of_debates(config: Config) -> Conflicts:
         yield "evaluation.team", f"needs several agents; algorithm={algorithm.name} has one"
 
 
-GROUPS = ("model", "task", "algorithm", "reward", "hardware")  # every run has an option of each
-
 # where the values of the default experiment do not fit an algorithm: an experiment of its own
 QUICKSTART = "quickstart"
 OWN_EXPERIMENT = {
@@ -229,18 +258,12 @@ OWN_EXPERIMENT = {
 }
 
 
-def parse_config(
-    cfg: DictConfig, also: Callable[[Config], list[str]] = lambda config: []
-) -> Config:
+def parse_config(cfg: DictConfig) -> Config:
     """The checked settings; a ConfigError has a line for every mistake in them.
 
-    Rules that span several groups are looked at where each group by itself is as it should be.
-    also: what else is wrong with settings that break such a rule
+    Rules between settings are looked at where each setting by itself is as it should be.
     """
-    for group in GROUPS:
-        there = OmegaConf.select(cfg, f"{group}.name") is not None
-        require(there, f"{group} is missing: {group}=<option> chooses one")
-    name = cfg.algorithm.name
+    name = OmegaConf.select(cfg, "algorithm.name")
     own = OWN_EXPERIMENT.get(name)
     require(
         own is None or cfg.get("experiment") != QUICKSTART,
@@ -252,7 +275,7 @@ def parse_config(
     learners = "algorithm=ppo, grpo, rloo, cory or maporl"
     require(takes, f"advantages={given}: needs {learners}; {name} has none")
     try:
-        values = _given(OmegaConf.to_container(cfg, resolve=True))
+        values: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         said = str(error).splitlines()[0]
         raise ConfigError(f"{error.full_key}: {said}" if error.full_key else said) from None
@@ -261,12 +284,5 @@ def parse_config(
     except ValidationError as error:
         raise ConfigError("\n".join(lines_of(error, values))) from None
     broken = list(refusals_together(config))
-    require(not broken, "\n".join([*broken, *(also(config) if broken else [])]))
+    require(not broken, "\n".join(broken))
     return config
-
-
-def _given(values: Any) -> Any:
-    """The settings that have a value."""
-    if not isinstance(values, Mapping):
-        return values
-    return {key: _given(value) for key, value in values.items() if value != "???"}

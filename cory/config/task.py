@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from cory.config.base import (
     RISING,
@@ -27,48 +27,22 @@ from cory.config.base import (
 IGNORED, NO_ANSWER = "ignored", "no_answer"
 
 
-class TaskFacts(Settings):
-    """What every task has, and what its settings say about it."""
-
-    name: Text
-    max_prompt_tokens: Count
-
-    @property
-    def has_answers(self) -> bool:
-        """Whether prompts come with an answer, which responses are compared with."""
-        return False
-
-    @property
-    def answers_from(self) -> str:
-        """The setting by which prompts get answers where they have none; empty: there is none."""
-        return ""
-
-    @property
-    def counts_whole_contexts(self) -> bool:
-        """Whether `max_prompt_tokens` counts BOS and the chat template, too."""
-        return False
-
-
-def _python_name(text: str) -> str:
-    if not text.isidentifier():
-        raise ValueError("must be a Python name")
-    return text
-
-
 class ProgramsConfig(Settings):
     """Training questions that come with programs, which are run to learn the answers."""
 
     path: Text  # hub: data set name; path: a folder with a file per split, or one file
     question_column: Text
     code_column: Text  # Python that defines `function`
-    function: Annotated[Text, AfterValidator(_python_name)]  # returns the answer
+    function: Text  # returns the answer
     seconds: Count  # of processor time that a program may use
     memory: Annotated[int, Field(ge=64)]  # MiB that it may use, the interpreter's own 20 included
 
 
-class PromptsConfig(TaskFacts):
+class PromptsConfig(Settings):
     """Settings of `task=prompts`, and of all tasks that put rows of a data set into a template."""
 
+    name: Text
+    max_prompt_tokens: Count  # without BOS and chat template
     source: Literal["path", "hub", "generated"]
     path: Text | None  # path: one file, or a folder with a file per split; hub: data set name
     subset: Text | list[Text] | None  # hub: which of the data set's forms; several: all of them
@@ -98,23 +72,6 @@ class PromptsConfig(TaskFacts):
     answer_template: Annotated[Text, with_fields("response", allowed=["query"])]
     answer_separator: Text  # between two answers, with three or more agents
 
-    needs = {
-        "source=path|hub": "path",
-        "source=generated": "kinds train_problems test_problems",
-        "programs": "source=path|hub",
-        "only": "only_column",
-        "test_split=null": "held_out_share",  # there would be nothing to evaluate on
-        "held_out_share": "test_split=null",  # both name the test prompts
-    }
-
-    @property
-    def has_answers(self) -> bool:
-        return self.answer_column is not None
-
-    @property
-    def answers_from(self) -> str:
-        return "task.answer_column"
-
     @property
     def template_columns(self) -> list[str]:
         """The columns that `prompt_template` names beside {prompt}."""
@@ -123,13 +80,8 @@ class PromptsConfig(TaskFacts):
     def conflicts(self) -> Iterator[Conflict]:
         if self.answer_column == self.prompt_column:
             yield "answer_column", "must not be task.prompt_column: agents would read the answers"
-        asked = {"query", "prompt"} & {*fields_of(self.observer_template)}
-        if not asked:
+        if not {"query", "prompt"} & {*fields_of(self.observer_template)}:
             yield "observer_template", "must contain {query} or {prompt}"
-        alone = not self.template_columns and self.prompt_template.count("{prompt}") == 1
-        if "prompt" in asked and not alone:
-            rule = "must have {query}: task.prompt_template has not {prompt} alone, and once"
-            yield "observer_template", rule
 
 
 class ImdbConfig(PromptsConfig):
@@ -149,12 +101,6 @@ class ImdbConfig(PromptsConfig):
 Rules = Annotated[Text, with_fields(allowed=["max_turns"])]
 Speaker = Annotated[Text, with_fields(allowed=["own", "other"])]
 SOME = Field(min_length=1)
-
-
-def _without_space_at_the_end(text: str) -> str:
-    if text != text.rstrip():
-        raise ValueError("must not end in white space: a response begins with it")
-    return text
 
 
 class GameStyles(Settings):
@@ -177,11 +123,8 @@ class GameTexts(Settings):
     start: Annotated[Text, with_fields()]  # in place of a history where nothing has been said
     history: Annotated[Text, with_fields("lines")]
     line: Annotated[Text, with_fields("text", allowed=["name"])]  # one utterance inside {lines}
-    layout: Annotated[
-        Text,
-        with_fields("history", "instruction", allowed=["rules"]),
-        AfterValidator(_without_space_at_the_end),
-    ]
+    # nothing after the last field: a response begins with its space
+    layout: Annotated[Text, with_fields("history", "instruction", allowed=["rules"])]
     opening: Words  # in a chat: what asks the first speaker to begin
     styles: GameStyles
 
@@ -206,10 +149,12 @@ class ScriptedConfig(Settings):
     least_lift: NotNegative  # ... and so much oftener than by chance, as a logarithm
 
 
-class GameConfig(TaskFacts):
+class GameConfig(Settings):
     """Settings of `task=taboo`, `twenty_questions`, `guess_my_city`: games about a word."""
 
-    game: Text  # whose rules: taboo | twenty_questions | guess_my_city
+    name: Text
+    max_prompt_tokens: Count  # BOS and chat template included
+    game: Literal["taboo", "twenty_questions", "guess_my_city"]  # whose rules
     judge: Literal["words", "official"]  # what counts as saying a word
     max_turns: Count  # of a game; a turn is one utterance of each role
     collected_turns: Annotated[list[Count], TWO, RISING] | None  # ... to learn from: between these
@@ -224,12 +169,6 @@ class GameConfig(TaskFacts):
     nouns: bool  # package: only words that can be nouns
     texts: GameTexts
     scripted: ScriptedConfig
-
-    needs = {"source=path": "path", "source=list": "words", "test_words=null": "test_path"}
-
-    @property
-    def counts_whole_contexts(self) -> bool:
-        return True
 
     def word_files(self) -> dict[str, Path]:
         """Setting -> the file of words that it names; none of a source that is no file."""

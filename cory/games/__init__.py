@@ -1,14 +1,13 @@
 """Word games: rules, judges, prompts and scripted players, without any language model.
 
-A new game is a class with the four members of `GameRules`, built from a judge, a line in the table
-GAMES of cory/config/options.py, and its texts in conf/task. May import: config.
+A new game is a class with the four members of `GameRules`, built from a judge, a line in GAMES and
+in `task.game` (cory/config/task.py), and its texts in conf/task. May import: config.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from cory.config import options
-from cory.config.options import load
-from cory.games.rules import JUDGES, GameResult, GameState
+from cory.games.rules import JUDGES, GameResult, GameState, Judge, Naming, Taboo
 
 
 class GameRules(Protocol):
@@ -36,10 +35,16 @@ class GameRules(Protocol):
         ...
 
 
+GAMES: Mapping[str, Callable[[Judge], GameRules]] = {
+    "taboo": Taboo,
+    "twenty_questions": Naming,
+    "guess_my_city": Naming,
+}
+
+
 def rules_of(game: str, judge: str) -> GameRules:
     """The rules of the game of this name, with the judge of this name in JUDGES."""
-    made: GameRules = load(options.game(game).rules)(JUDGES[judge]())
-    return made
+    return GAMES[game](JUDGES[judge]())
 
 
 def decided_state(game: GameRules, position: GameState) -> tuple[GameState, GameResult | None]:

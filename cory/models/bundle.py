@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from cory.config import ModelConfig, renamed, require
+from cory.config import ModelConfig, require
 from cory.episode import Context
 from cory.functional.logprobs import pad_turns
 from cory.models.actor_critic import (
@@ -131,10 +131,9 @@ class ModelBundle:
         from cory.models.lora import SharedBase  # noqa: PLC0415  see above
 
         drawn = torch.randint(2**31, (len(names),), generator=init).tolist()
-        with renamed("model", self.group, self.config):
-            return SharedBase(
-                self.pretrained, self.config.adapter, dict(zip(names, drawn, strict=True))
-            )
+        return SharedBase(
+            self.pretrained, self.config.adapter, dict(zip(names, drawn, strict=True))
+        )
 
     def loaded(self, name: str, path: str, key: str) -> ActorCriticModel:
         """An agent that another run has exported as a full model; it never trains.

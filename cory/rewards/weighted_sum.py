@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from cory.config import SumConfig, builder, of_part, require
+from cory.config import SumConfig, builder, require
 from cory.episode import Episode, Metrics, Turn
 from cory.rewards import Reward, RunFacts, RunReward
 from cory.rewards.python_function import PythonReward
@@ -22,8 +22,7 @@ class WeightedSum:
         self.config = config
         self.parts: dict[str, Reward] = {}
         for name, settings in config.parts.items():
-            with of_part(name, settings):
-                part = builder("reward", settings.name)(settings, task, device)
+            part = builder("reward", settings.name)(settings, task, device)
             if isinstance(part, PythonReward):
                 part.partial = True
             self.parts[name] = part
@@ -34,17 +33,15 @@ class WeightedSum:
     @staticmethod
     def prepare(config: SumConfig) -> None:
         """Refuse what can be refused before models are loaded."""
-        for name, settings in config.parts.items():
+        for settings in config.parts.values():
             build = builder("reward", settings.name)
             if hasattr(build, "prepare"):
-                with of_part(name, settings):
-                    build.prepare(settings)
+                build.prepare(settings)
 
     def begin(self, run: RunFacts) -> None:
         """As `RunReward`."""
         for name, part in self.followers.items():
-            with of_part(name, self.config.parts[name]):
-                part.begin(replace(run, part=name))
+            part.begin(replace(run, part=name))
 
     def at(self, done: int) -> None:
         """As `RunReward`."""
@@ -69,8 +66,7 @@ class WeightedSum:
         for name, part in self.parts.items():
             for turn in turns:
                 turn.score = None
-            with of_part(name, self.config.parts[name]):
-                part.score(episodes)
+            part.score(episodes)
             for turn in turns:
                 turn.parts[name] = turn.score
         for turn in turns:
@@ -78,8 +74,12 @@ class WeightedSum:
 
     def _total(self, turn: Turn) -> float:
         """The weighted sum of the parts that apply to a turn."""
-        weigh = self.config.weight
-        scores = [weigh(name) * score for name, score in turn.parts.items() if score is not None]
+        weights = self.config.weights
+        scores = [
+            weights.get(name, 1.0) * score
+            for name, score in turn.parts.items()
+            if score is not None
+        ]
         require(
             len(scores) > 0,
             f"reward=sum: no part has a score for the response {turn.response[:60]!r}; at least "

@@ -1,6 +1,6 @@
 """Hydra as the command uses it: folders of options beside conf/, and refusals in one line."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,17 +75,17 @@ def composed(*overrides: str) -> DictConfig:
 
 
 @contextmanager
-def one_line_refusals(words: Sequence[str]) -> Iterator[None]:
-    """Inside, what Hydra refuses of these words is a ConfigError in one line."""
+def one_line_refusals() -> Iterator[None]:
+    """Inside, what Hydra refuses is a ConfigError in one line."""
     try:
         yield
     except ConfigError:  # has a line for each mistake
         raise
     except HYDRAS as error:
-        raise ConfigError(one_line(error, words)) from error
+        raise ConfigError(one_line(error)) from error
 
 
-def one_line(error: Exception, words: Sequence[str]) -> str:
+def one_line(error: Exception) -> str:
     """An error of Hydra's with the nearest name, or the word that it is about."""
     said, cause = " ".join(str(error).partition("Config search path")[0].split()), error.__cause__
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
@@ -97,8 +97,6 @@ def one_line(error: Exception, words: Sequence[str]) -> str:
         key = said.split("'")[1]
         root = None if cause.parent_node is None else cause.parent_node._get_root()
         return f"{key} is not a setting{'' if root is None else meant(key, flat(root))}"
-    if said.startswith("Config group override must be"):
-        return f"{' '.join(word for word in words if word.endswith('=null'))}: {said}"
     if isinstance(error, OverrideParseException):  # which does not name the word
         return f"{error.override} cannot be read ({said}); special characters need quotes"
     return said

@@ -89,7 +89,7 @@ def run_sweep(name: str, args: Namespace, task: Callable[[DictConfig], Any]) -> 
         try:
             return run_stages(stages, [*hydras, f"{FOLDER}={folder}"], task)
         finally:
-            say_end(run_dirs, folder, began, sweep.mark)
+            say_end(run_dirs, folder, began, f"_{name.replace('/', '-')}")
 
 
 def jobs_of(sweep: Sweep, words: Sequence[str]) -> list[Job]:

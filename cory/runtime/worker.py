@@ -26,7 +26,9 @@ from cory.algorithms import Algorithm
 from cory.config import (
     Config,
     ConfigError,
+    GameConfig,
     HardwareConfig,
+    OfflineConfig,
     builder,
     parse_config,
     plan_of,
@@ -141,7 +143,7 @@ def check_context(config: Config, bundle: ModelBundle) -> None:
     """Refuse prompts that a model cannot read; an observer's may turn out longer."""
     task, algorithm = config.task, config.algorithm
     response, context = algorithm.sampling.max_response_tokens, bundle.context_length
-    own = 0 if task.counts_whole_contexts else bundle.texts.own_tokens
+    own = 0 if isinstance(task, GameConfig) else bundle.texts.own_tokens
     around = f", {own} of them around every prompt" if own else ""
     require(
         task.max_prompt_tokens + response + own <= context,
@@ -174,7 +176,7 @@ def build_parts(config: Config) -> Parts:
         reward.begin(RunFacts(Path(config.run_dir), algorithm.iterations, bundle.tokenizer))
     require(
         algorithm.iterations == 0
-        or algorithm.repeats_prompts
+        or isinstance(algorithm, OfflineConfig)  # several games may be about the same word
         or algorithm.prompts_drawn() <= task.sampler.rows,
         f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration}) draws "
         f"{algorithm.prompts_drawn()} different prompts, which exceeds the {task.sampler.rows} "

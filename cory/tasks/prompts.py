@@ -39,7 +39,7 @@ class PromptsForm:
 
     def __init__(self, config: PromptsConfig) -> None:
         self.config = config
-        self.kind = answer_kind(config) if config.has_answers else None
+        self.kind = answer_kind(config) if config.answer_column is not None else None
         # the texts around a prompt in its template, which an observer's may repeat without them;
         # a template with columns of the data has none before a text that is not in the data
         shown = config.prompt_template.format_map(defaultdict(_Blank)).split(_Blank.MARK)

@@ -40,10 +40,9 @@ THROUGH = {
     "plain_http": "conflicts",
     "generation_batch_size": "responses_at_once",
     "opponents": "played_against",
-    "weights": "weight",
     "value_learning_rate": "value_rate_factor",
     "architecture": "described",
-    "chats_only": "of_maft",
+    "chats_only": "of_models",
     "path": "word_files",
     "fidelity": "",  # by its name, in the table NEEDS of rules
     "parallel_runs": "conflicts",

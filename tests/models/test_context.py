@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,7 @@ from cory.config import Config, ConfigError
 from cory.episode import Asked
 from cory.memory import Shape
 from cory.models.bundle import ModelBundle
-from cory.models.paths import context_length, described_length, require_context_length
+from cory.models.paths import context_length, require_context_length
 from cory.models.policy import Policy
 from cory.runtime.worker import build_parts
 from tests.support.composing import parsed
@@ -72,11 +71,7 @@ def test_a_response_may_reach_to_the_switch_and_is_refused_beyond(
         policy.turns([Asked("a" * 10, "solo")], room + 1, None)
 
 
-def test_the_command_reads_the_longest_text_from_the_file(tmp_path: Path) -> None:
-    phi3(SHORT, LONG).save_pretrained(tmp_path)
-    assert described_length(json.loads((tmp_path / "config.json").read_text())) == WHOLE
-    assert described_length({"n_positions": 7}) == 7
-    assert described_length({"n_positions": "7"}) is None
+def test_the_estimate_of_memory_has_the_same_context() -> None:
     assert Shape(Phi3ForCausalLM(phi3(SHORT, LONG))).context == SWITCH
 
 

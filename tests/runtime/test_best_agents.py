@@ -11,7 +11,7 @@ import pytest
 
 from cory.config import ConfigError
 from cory.runtime.loop import Loop, check_names
-from cory.runtime.refusals import refusals
+from cory.runtime.refusals import require_evaluations
 from tests.support.commands import metrics
 from tests.support.composing import parsed
 from tests.support.warm import WarmCommand
@@ -104,14 +104,14 @@ def test_iterations_without_the_metric_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_an_evaluation_that_is_never_made_is_refused() -> None:
-    (said,) = refusals(parsed("keep_best=eval/score/agent_0"))
-    assert "needs evaluate_every above 0" in said
+    with pytest.raises(ConfigError, match="needs evaluate_every above 0"):
+        require_evaluations(parsed("keep_best=eval/score/agent_0"))
 
 
 def test_a_model_behind_an_endpoint_has_no_best_agents() -> None:
     words = ["experiment=maft/gpt35_arithmetic_base", "evaluate_every=1"]
-    said = refusals(parsed(*words, "keep_best=eval/vote/turn_1"))
-    assert any("keep_best=eval/vote/turn_1 needs agents" in line for line in said)
+    with pytest.raises(ConfigError, match="keep_best=eval/vote/turn_1 needs agents"):
+        require_evaluations(parsed(*words, "keep_best=eval/vote/turn_1"))
 
 
 @pytest.mark.slow

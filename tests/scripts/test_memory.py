@@ -82,4 +82,4 @@ def test_the_command_prints_estimates_or_one_line(
     monkeypatch.setattr("sys.argv", ["memory.py", "algorithm.clip_range=5"])
     with pytest.raises(SystemExit):
         memory.main()
-    assert capsys.readouterr().err.startswith("error: algorithm.clip_range=5: must be less than 1")
+    assert capsys.readouterr().err.startswith("error: algorithm.clip_range=5: Input should")

@@ -73,27 +73,27 @@ def compose_config(*overrides: str) -> DictConfig:
     return _composed(run_for(overrides))
 
 
+@cache
+def runs_at(scale: str) -> dict[str, list[str]]:
+    """<file>/<run> of all runs in conf/sweeps -> its words at a scale."""
+    return {
+        f"{file.stem}/{run}": words_of(runs, run, scale)
+        for file in sorted((CONF / "sweeps").glob("*.yaml"))
+        for runs in [yaml.load(file.read_text(), LOADER)["runs"]]
+        for run in runs
+    }
+
+
 def run_for(overrides: Sequence[str]) -> list[str]:
     """Words with those of a run in conf/sweeps in the place of experiment=<run>."""
     own = dict(word.partition("=")[::2] for word in overrides)
     name = own.get("experiment")
-    if name is None or name in experiment_names(CONF) or name not in run_names():
+    runs = runs_at(own.get("scale", "paper"))
+    if name is None or name in experiment_names(CONF) or name not in runs:
         return list(overrides)
     rest = [word for word in overrides if not word.startswith("experiment=")]
-    words = merged(run_words(name, own.get("scale", "paper")), rest)
+    words = merged(runs[name], rest)
     return [*words, f"hydra.job.name={name}"]
-
-
-def run_names() -> list[str]:
-    """<file>/<run> of all runs in conf/sweeps."""
-    stems = sorted(path.stem for path in (CONF / "sweeps").glob("*.yaml"))
-    return [f"{stem}/{run}" for stem in stems for run in _runs(stem)]
-
-
-def run_words(name: str, scale: str) -> list[str]:
-    """The words of one run of conf/sweeps at a scale."""
-    stem, _, run = name.partition("/")
-    return words_of(_runs(stem), run, scale)
 
 
 @cache
@@ -137,7 +137,7 @@ def parsed(*overrides: str) -> Config:
 def options(group: str) -> list[str]:
     """The options of a group; also the runs and the names of conf/sweeps."""
     if group == "experiment":
-        return sorted({*experiment_names(CONF), *run_names()})
+        return sorted({*experiment_names(CONF), *runs_at("paper")})
     if group == "sweep":
         return sweep_names([CONF])
     folder = CONF / group

@@ -213,7 +213,6 @@ def test_answers(
 def test_without_answers_nothing_is_read(make: Make) -> None:
     task = make()
     assert task.read("7") is None and not task.is_right("7", "7")
-    assert not task.config.has_answers
 
 
 def test_templates(make: Make, tmp_path: Path) -> None:
