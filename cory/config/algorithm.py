@@ -219,6 +219,11 @@ class CoryConfig(PPOConfig):
     credit: Annotated[Text, Field(pattern=r"^(all|mean|later)$|.:\w+$")]
     official_swap: bool
 
+    def conflicts(self) -> Iterator[Conflict]:
+        yield from super().conflicts()
+        if self.credit != "all" and not self.collective_reward:  # which it shares out
+            yield "credit", "needs algorithm.collective_reward=true, got false"
+
     def policy_count(self) -> int:
         return self.agents
 

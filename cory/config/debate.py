@@ -42,6 +42,10 @@ class DebatePrompts(Settings):
     grades: list[Text]
     grade_bounds: Annotated[list[float], RISING]
 
+    def conflicts(self) -> Iterator[Conflict]:
+        if len(self.grades) != len(self.grade_bounds) + 1:
+            yield "grade_bounds", f"must be one fewer than grades ({len(self.grades)})"
+
 
 class DebateConfig(AlgorithmConfig):
     """Settings that every algorithm with debates has."""

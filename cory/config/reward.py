@@ -87,6 +87,10 @@ class JudgeConfig(Settings):
     output: Literal["grade", "share"]
     endpoint: JudgeEndpointConfig
 
+    def conflicts(self) -> Iterator[Conflict]:
+        if self.lowest >= self.highest:
+            yield "lowest", f"must be below highest={self.highest}"
+
 
 class SumConfig(Settings):
     """Settings of `reward=sum`: several rewards, weighted and added."""

@@ -27,7 +27,6 @@ NEEDS = {
     "algorithm.ratio=response": "algorithm.loss_average=responses",  # one loss for each response
     "algorithm.loss_average_turns": "algorithm.loss_average=tokens",
     "algorithm.kl_loss=full": "algorithm.kl_in=loss",
-    "algorithm.credit=mean|later": "algorithm.collective_reward=true",  # which it shares out
     "algorithm.alternation": "algorithm.param_sharing=per_turn|per_turn_agent",
     "algorithm.requests": "algorithm.balance=true model.chat=true",
     "algorithm.select=correct": "algorithm.agents=1 algorithm.turns=1 algorithm.labels=vote",
@@ -177,6 +176,11 @@ def of_batches(config: Config) -> Conflicts:
         yield "hardware.processes", rule
     if not isinstance(algorithm, PPOConfig):
         return
+    turns = algorithm.turns_per_policy()
+    # a step lowers the coefficient by up to 0.2 of these turns in kl_horizon; at most by all of it
+    if algorithm.kl_controller == "adaptive" and algorithm.kl_horizon * 5 <= turns:
+        rule = f"must be above a fifth of the {turns} turns of a policy in an iteration"
+        yield "algorithm.kl_horizon", f"{rule}, or algorithm.kl_coef would turn negative"
     together = hardware.microbatch_size * hardware.world
     if algorithm.max_mean_ratio is not None and together < algorithm.minibatch_size:
         rule = f"needs whole minibatches: hardware.microbatch_size times processes, {together}, is"
@@ -184,7 +188,7 @@ def of_batches(config: Config) -> Conflicts:
 
 
 def of_models(config: Config) -> Conflicts:
-    """Dropout while updating and while sampling a roll-out; chats; what a run starts from."""
+    """Dropout, split weights, lengths of responses; chats; what a run starts from."""
     algorithm = config.algorithm
     for group, model in config.models.items():
         for key, on in (("dropout", model.dropout), ("value_dropout", model.value_dropout > 0)):
@@ -194,6 +198,16 @@ def of_models(config: Config) -> Conflicts:
         if model.rollout_dropout and not isinstance(algorithm, PPOConfig):
             rule = f"needs an algorithm with roll-outs of PPO, got {algorithm.name}"
             yield f"{group}.rollout_dropout", rule
+        split = config.hardware.zero_stage == 3 and model.sharing != "copies"
+        if split and getattr(algorithm, "kl_loss", "") == "full":
+            rule = f"needs hardware.zero_stage of at most 2, or {group}.sharing=copies"
+            yield "algorithm.kl_loss", f"{rule}: shared weights are split"
+    sampling = algorithm.sampling
+    least, most = sampling.min_response_tokens, sampling.max_response_tokens
+    # games and debates of MAFT draw no limit for each iteration
+    if least != most and isinstance(algorithm, OfflineConfig | MaftConfig):
+        rule = f"must equal max_response_tokens={most} with algorithm={algorithm.name}"
+        yield "algorithm.sampling.min_response_tokens", rule
     if isinstance(algorithm, MaftConfig) and not (config.model.chat or algorithm.endpoint):
         for key, on in (("summary", algorithm.summary), ("prompts", algorithm.prompts.chats_only)):
             if on:
@@ -228,6 +242,8 @@ def of_games(config: Config) -> Conflicts:
     for key, (has, names) in needed.items():
         if present and not has:
             yield key, f"must be {names} for games, as with {' and '.join(present)}"
+    if getattr(reward, "broken_rules", "") == "lose" and getattr(task, "game", "") != "taboo":
+        yield "reward.broken_rules", f"needs opponents: in task={task.name} both win or lose"
 
 
 def of_debates(config: Config) -> Conflicts:

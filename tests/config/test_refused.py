@@ -87,6 +87,11 @@ model.compute_precision=tf32
     -> needs a GPU: hardware.device=cpu computes float32 products exactly
     -> reward.compute_precision=fp32: must be tf32, as model.compute_precision: it h
 model.dropout=true -> needs an algorithm whose updates compare
+algorithm.kl_horizon=12 ; algorithm.kl_controller=adaptive
+    -> must be above a fifth of the 64 turns of a policy in
+algorithm.credit=mean ; algorithm.collective_reward=false -> needs algorithm.collective_reward=true
+algorithm.kl_loss=full ; algorithm.kl_in=loss ; model.sharing=adapters ; hardware.zero_stage=3
+    -> needs hardware.zero_stage of at most 2, or model.sharing=copies: shared weights
 algorithm.max_mean_ratio=2 ; hardware.microbatch_size=32
     -> algorithm.max_mean_ratio=2.0: needs whole minibatches
 """,
@@ -95,6 +100,8 @@ model.precision=fp16 -> needs hardware.zero_stage=1 or 2 or 3, got 0
 parallel_runs=2 -> needs hardware.device=cpu and hardware.nodes=1
 """,
     "maporl": """
+algorithm.prompts.grades=[a]
+    -> algorithm.prompts.grade_bounds=[0.3,0.6,0.8]: must be one fewer than grades (1)
 algorithm.train_turns=[3,2] -> must name turns from 1 to turns=3, each once and in order
 algorithm.agents=3 ; algorithm.evaluation_agents=2 ; algorithm.consensus=0.5
     -> algorithm.consensus=0.5: must be above 1/evaluation_agents, which a si
@@ -115,6 +122,7 @@ algorithm.select=correct
     -> needs algorithm.turns=1, got 2
 model.chat=false -> algorithm.summary=true: needs model.chat=true: others do not
 algorithm.start=base ; init_from=runs/x -> init_from=runs/x: would be forgotten:
+algorithm.sampling.min_response_tokens=1 -> must equal max_response_tokens=
 algorithm.turns=1 -> must be at least 2 with algorithm.policies=specialised, for
 """,
     "endpoint": """
@@ -141,6 +149,7 @@ algorithm.games=a.jsonl ; algorithm.iterations_per_epoch=1 -> is one set of game
 evaluation.team=true
     -> algorithm=spag: needs evaluation.team=false, got true
     -> needs several agents; algorithm=spag has one
+reward.broken_rules=lose ; task.game=guess_my_city -> needs opponents: in task=taboo both
 task.game=chess -> Input should be 'taboo', 'twenty_questions' or 'guess_my_city'
 """,
     "other_reward": """
