@@ -90,18 +90,6 @@ class Scorer(FrozenModel):
 
     setting = "scorer"
 
-    def __init__(
-        self, path: str, config: DiversityConfig, device: torch.device, questions: Sequence[str]
-    ) -> None:
-        """questions: of an evaluation; ConfigError where one leaves no room for a response"""
-        super().__init__(path, config, device)
-        most = max(len(self._question(question)) for question in questions)
-        require(
-            most < self.longest,
-            f"{self.key}={path}: a question of {most} tokens leaves no room for a response; it "
-            f"reads {self.longest} ({KEY}.max_tokens={config.max_tokens})",
-        )
-
     @torch.no_grad()
     def compare(
         self,
@@ -125,7 +113,12 @@ class Scorer(FrozenModel):
         self, model: torch.nn.Module, question: str, responses: Sequence[str]
     ) -> Tensor:
         """Log-probabilities of each response's mean distribution: (N, V) float32."""
-        shown = self._question(question)
+        shown = self.texts.ids([f"{question}\n"])[0]
+        require(
+            len(shown) < self.longest,
+            f"{self.key}={self.path}: a question of {len(shown)} tokens leaves no room for a "
+            f"response; it reads {self.longest} ({KEY}.max_tokens={self.config.max_tokens})",
+        )
         read = self.texts.pairs([f"{question}\n"] * len(responses), responses)
         response_ids = [ids[: self.longest - len(shown)] for _, ids in read]
         distributions = []
@@ -144,10 +137,6 @@ class Scorer(FrozenModel):
                 mean_distribution(row[: 1 + len(r)]) for row, r in zip(logits, rows, strict=True)
             ]
         return torch.stack(distributions)
-
-    def _question(self, question: str) -> list[int]:
-        """Token ids of a question on lines of its own."""
-        return self.texts.ids([f"{question}\n"])[0]
 
 
 @dataclass(frozen=True)
@@ -168,16 +157,13 @@ class Diversity:
     Agreement with the vote needs no model and is always measured.
     """
 
-    def __init__(
-        self, config: DiversityConfig, device: torch.device, questions: Sequence[str]
-    ) -> None:
-        """questions: those of an evaluation; too long ones are refused now."""
+    def __init__(self, config: DiversityConfig, device: torch.device) -> None:
         self.config = config
         self.encoder = self.scorer = None
         if config.encoder is not None:
             self.encoder = Encoder(config.encoder, config, device)
         if config.scorer is not None:
-            self.scorer = Scorer(config.scorer, config, device, questions)
+            self.scorer = Scorer(config.scorer, config, device)
 
     def measure(
         self, debates: Sequence[DebateRecord], kinds: Sequence[str], policies: Sequence[Policy]
