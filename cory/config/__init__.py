@@ -38,7 +38,6 @@ from cory.config.reward import (
     VerifierRewardConfig,
     function_name,
     judges,
-    of_part,
 )
 from cory.config.rules import parse_config, plan_of, products_of
 from cory.config.task import (

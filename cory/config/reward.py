@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator
@@ -17,7 +16,6 @@ from cory.config.base import (
     fields_of,
     with_fields,
 )
-from cory.config.errors import renamed
 from cory.config.model import EndpointConfig, PrecisionConfig
 
 
@@ -167,8 +165,3 @@ def beyond_shares(reward: Any) -> str | None:
     """The setting by which scores are no shares from 0 to 1; None: they are, or code decides."""
     output = reward.output if isinstance(reward, ClassifierConfig | JudgeConfig) else None
     return f"reward.output={output}" if output in ("logit", "grade") else None
-
-
-def of_part(name: str, settings: Any) -> AbstractContextManager[None]:
-    """Refusals about a reward's settings name those of this part of a sum."""
-    return renamed("reward", f"reward.parts.{name}", settings)

@@ -7,7 +7,7 @@ endpoint, episode, functional, games, models, runs, tasks.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from cory.episode import Episode, Metrics
 
@@ -22,24 +22,19 @@ class Reward(Protocol):
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What a reward may want to know of the run that it scores for."""
+    """What a reward may want to know of the run that it scores for; its builder is told."""
 
     folder: Path
     iterations: int
-    tokenizer: Any  # of the agents
     part: str | None = None  # its name in a sum of rewards
 
 
 @runtime_checkable
 class RunReward(Reward, Protocol):
-    """A reward that follows the run: it keeps files, has metrics of its own, or counts iterations.
+    """A reward that follows the run: it has metrics of its own, or counts iterations.
 
     Other rewards need none of these methods.
     """
-
-    def begin(self, run: RunFacts) -> None:
-        """Called once, before the first score."""
-        ...
 
     def at(self, done: int) -> None:
         """Called before an iteration, or an evaluation, with the number of iterations done."""

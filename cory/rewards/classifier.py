@@ -32,7 +32,7 @@ from cory.models.tokenization import Texts
 class Classifier:
     """The logit or probability of one class for each text; its outputs are float32."""
 
-    def __init__(self, config: ClassifierConfig, task: Any, device: torch.device) -> None:
+    def __init__(self, config: ClassifierConfig, task: Any, device: torch.device, run: Any) -> None:
         self.config = config
         self.device = device
         self.tokenizer = load_tokenizer(config.path, "reward.path")

@@ -14,7 +14,7 @@ from cory.tasks.answer_kinds import judged
 class ExactMatch:
     """The task reads each response and compares it with the answer."""
 
-    def __init__(self, config: ExactMatchConfig, task: Task, device: Any) -> None:
+    def __init__(self, config: ExactMatchConfig, task: Task, device: Any, run: Any) -> None:
         self.task = task
 
     def score(self, episodes: list[Episode]) -> None:
@@ -29,7 +29,7 @@ class ExactMatch:
 class Returned:
     """Stands where `algorithm.play` returns the rewards; refuses to score."""
 
-    def __init__(self, config: ReturnedConfig, task: Any, device: Any) -> None:
+    def __init__(self, config: ReturnedConfig, task: Any, device: Any, run: Any) -> None:
         pass
 
     def score(self, episodes: list[Episode]) -> None:

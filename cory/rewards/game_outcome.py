@@ -1,6 +1,6 @@
 """The reward of a game: 1 for winners, -1 for losers, 0 for both in a tie."""
 
-import torch
+from typing import Any
 
 from cory.config import GameOutcomeConfig
 from cory.games import GameRules
@@ -14,7 +14,7 @@ class GameOutcome:
     Games are no episodes: it is asked for the result's worth, not for scores of turns.
     """
 
-    def __init__(self, config: GameOutcomeConfig, task: GameTask, device: torch.device) -> None:
+    def __init__(self, config: GameOutcomeConfig, task: GameTask, device: Any, run: Any) -> None:
         self.config = config
         self.game: GameRules = task.game
 

@@ -19,22 +19,18 @@ class Judge:
     that was graded before, costs nothing.
     """
 
-    def __init__(self, config: JudgeConfig, task: Any, device: Any) -> None:
+    def __init__(self, config: JudgeConfig, task: Any, device: Any, run: RunFacts) -> None:
         self.config = config
         limits = {"lowest": f"{config.lowest:g}", "highest": f"{config.highest:g}"}
         self.rubric = config.rubric.format(mark=config.mark, **limits)
-        self.endpoint: Endpoint | None = None
+        name = REPLIES if run.part is None else f"{REPLIES}_{run.part}"
+        self.endpoint = Endpoint(config.endpoint, run.folder / f"{name}.jsonl")
         self.graded = self.unreadable = self.tokens = 0
 
     @staticmethod
     def prepare(config: JudgeConfig) -> None:
         """Refuse an endpoint without its package or key, before models are loaded."""
         client_of(config.endpoint)
-
-    def begin(self, run: RunFacts) -> None:
-        """As `RunReward`."""
-        name = REPLIES if run.part is None else f"{REPLIES}_{run.part}"
-        self.endpoint = Endpoint(self.config.endpoint, run.folder / f"{name}.jsonl")
 
     def at(self, done: int) -> None:
         """As `RunReward`; a grade does not depend on the iteration."""
@@ -52,7 +48,6 @@ class Judge:
 
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` of every turn that is not absent; without a grade it is the lowest."""
-        assert self.endpoint is not None  # `begin` has opened it
         rows = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
         replies = self.endpoint.complete([Ask("grade", self._messages(*row)) for row in rows])
         lowest = self.config.lowest if self.config.output == "grade" else 0.0

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -109,7 +110,9 @@ def correctness_probabilities(
 class Verifier:
     """A language model with a value head, as trained by `algorithm=verifier`."""
 
-    def __init__(self, config: VerifierRewardConfig, task: Task, device: torch.device) -> None:
+    def __init__(
+        self, config: VerifierRewardConfig, task: Task, device: torch.device, run: Any
+    ) -> None:
         self.config = config
         self.task = task
         self.folder = folder = Path(config.path).expanduser()

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import torch
 
-from cory.config import SumConfig, builder, of_part, require
+from cory.config import SumConfig, builder, require
 from cory.episode import Episode, Metrics, Turn
 from cory.rewards import Reward, RunFacts, RunReward
-from cory.rewards.python_function import PythonReward
 from cory.tasks import Task
 
 
@@ -18,33 +17,15 @@ class WeightedSum:
     is then the sum of those that apply to it, as in TRL.
     """
 
-    def __init__(self, config: SumConfig, task: Task, device: torch.device) -> None:
+    def __init__(self, config: SumConfig, task: Task, device: torch.device, run: RunFacts) -> None:
         self.config = config
-        self.parts: dict[str, Reward] = {}
-        for name, settings in config.parts.items():
-            with of_part(name, settings):
-                part = builder("reward", settings.name)(settings, task, device)
-            if isinstance(part, PythonReward):
-                part.partial = True
-            self.parts[name] = part
+        self.parts: dict[str, Reward] = {
+            name: builder("reward", part.name)(part, task, device, replace(run, part=name))
+            for name, part in config.parts.items()
+        }
         self.followers = {
             name: part for name, part in self.parts.items() if isinstance(part, RunReward)
         }
-
-    @staticmethod
-    def prepare(config: SumConfig) -> None:
-        """Refuse what can be refused before models are loaded."""
-        for name, settings in config.parts.items():
-            build = builder("reward", settings.name)
-            if hasattr(build, "prepare"):
-                with of_part(name, settings):
-                    build.prepare(settings)
-
-    def begin(self, run: RunFacts) -> None:
-        """As `RunReward`."""
-        for name, part in self.followers.items():
-            with of_part(name, self.config.parts[name]):
-                part.begin(replace(run, part=name))
 
     def at(self, done: int) -> None:
         """As `RunReward`."""
@@ -69,8 +50,7 @@ class WeightedSum:
         for name, part in self.parts.items():
             for turn in turns:
                 turn.score = None
-            with of_part(name, self.config.parts[name]):
-                part.score(episodes)
+            part.score(episodes)
             for turn in turns:
                 turn.parts[name] = turn.score
         for turn in turns:

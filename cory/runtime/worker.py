@@ -29,6 +29,7 @@ from cory.config import (
     ConfigError,
     HardwareConfig,
     builder,
+    judges,
     parse_config,
     plan_of,
     products_of,
@@ -155,9 +156,10 @@ def check_context(config: Config, bundle: ModelBundle) -> None:
 
 def build_parts(config: Config) -> Parts:
     """Load models and data, and refuse settings that do not fit them."""
-    build_reward = builder("reward", config.reward.name)
-    if hasattr(build_reward, "prepare"):  # refuses what can be refused before models are loaded
-        build_reward.prepare(config.reward)
+    for scorer in judges(config.reward).values():
+        build_scorer = builder("reward", scorer.name)
+        if hasattr(build_scorer, "prepare"):  # refuses what it can before models are loaded
+            build_scorer.prepare(scorer)
     device = torch.device(config.hardware.device)
     if device.type == "cuda":
         device = torch.device("cuda", torch.cuda.current_device())  # this process's own
@@ -171,9 +173,8 @@ def build_parts(config: Config) -> Parts:
     for one in [] if algorithm.speaks_remotely() else bundles:
         check_context(config, one)
     task: Task = builder("task", config.task.name)(config.task, bundle.tokenizer, streams.data)
-    reward: Reward = build_reward(config.reward, task, device)
-    if isinstance(reward, RunReward):
-        reward.begin(RunFacts(Path(config.run_dir), algorithm.iterations, bundle.tokenizer))
+    run = RunFacts(Path(config.run_dir), algorithm.iterations)
+    reward: Reward = builder("reward", config.reward.name)(config.reward, task, device, run)
     require(
         algorithm.iterations == 0
         or algorithm.repeats_prompts

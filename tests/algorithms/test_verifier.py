@@ -149,7 +149,7 @@ def judge(folder: Path, **changes: object) -> Verifier:
     }
     config = VerifierRewardConfig(**(settings | changes))  # type: ignore[arg-type]  # by name
     task: object = Holds(None, "aeiou")
-    return Verifier(config, task, torch.device("cpu"))  # type: ignore[arg-type]  # judges only
+    return Verifier(config, task, torch.device("cpu"), None)  # type: ignore[arg-type]  # judges only
 
 
 Trained = tuple[SupervisedTrainer, Path]
