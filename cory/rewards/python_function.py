@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import math
 import time
+import weakref
 from collections.abc import Iterable, Sequence
 from reprlib import repr as shown
 from types import SimpleNamespace
@@ -40,8 +41,9 @@ class PythonReward:
         self.state = SimpleNamespace(global_step=0, max_steps=run.iterations)
         self.seconds: list[float] = []
         self.numbers: dict[str, list[float]] = {}
-        # one loop for all calls, as in TRL: a client or a lock of the function belongs to it
-        self.runner = asyncio.Runner()
+        # one for all calls, as in TRL: a client or a lock of an asynchronous function belongs to it
+        self.loop = asyncio.new_event_loop()
+        weakref.finalize(self, self.loop.close)
 
     @staticmethod
     def prepare(config: PythonRewardConfig) -> None:
@@ -96,8 +98,8 @@ class PythonReward:
             given = {name: value for name, value in given.items() if name in parameters}
         try:
             returned = function(**given)
-            if inspect.iscoroutine(returned):
-                returned = self.runner.run(returned)
+            if inspect.isawaitable(returned):
+                returned = self.loop.run_until_complete(returned)
             if isinstance(returned, Iterable) and not isinstance(returned, str | bytes | dict):
                 returned = list(returned)  # of a generator, the function's body runs only now
         except RAISED as error:  # whatever a user's function raises
