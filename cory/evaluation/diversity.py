@@ -14,7 +14,7 @@ from torch import Tensor
 from cory import distributed
 from cory.config import DiversityConfig, require
 from cory.episode import Metrics
-from cory.functional.logprobs import pad_right, pad_turns
+from cory.functional.logprobs import pad_turns, padded
 from cory.functional.statistics import mean
 from cory.functional.votes import (
     agreeing,
@@ -69,7 +69,7 @@ class Encoder(FrozenModel):
         rows = [row or [self.pad] for row in self.texts.ids(texts, self.longest)]
 
         def embed(batch: Sequence[list[int]]) -> Tensor:
-            ids, mask = pad_right(batch, self.pad)
+            ids, mask = padded(batch, self.pad)
             states = model(
                 input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)
             ).last_hidden_state.float()

@@ -65,8 +65,6 @@ def interval(values: Sequence[float], responses: int) -> tuple[float, float]:
     responses: number of responses to all prompts together, at least one per prompt
     """
     count = len(values)
-    if not count or responses < count or not all(0 <= value <= 1 for value in values):
-        raise ValueError(f"{count} values from {responses} responses must lie in [0, 1]")
     centre = sum(values) / count
     variance = sum((value - centre) ** 2 for value in values) / count
     effective = float(count)
@@ -102,8 +100,6 @@ def contributions(sums: Sequence[float], counts: Sequence[float]) -> list[float]
     sums, counts: of each prompt, as the games won and the games that count
     """
     whole = sum(counts)
-    if not whole:
-        raise ValueError("nothing was counted")
     ratio, each = sum(sums) / whole, whole / len(counts)
     return [ratio + (own - ratio * count) / each for own, count in zip(sums, counts, strict=True)]
 
@@ -168,8 +164,6 @@ def auc(right: Sequence[float], wrong: Sequence[float]) -> float:
 
     right, wrong: scores of the right and of the wrong answers, neither empty
     """
-    if not right or not wrong:
-        raise ValueError("an AUC needs right and wrong answers")
     ordered = sorted(wrong)
     # twice the number of pairs won, so that ties stay whole numbers
     twice = sum(bisect_left(ordered, score) + bisect_right(ordered, score) for score in right)

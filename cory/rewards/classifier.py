@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from cory import distributed
 from cory.config import ClassifierConfig, ConfigError, require
 from cory.episode import Episode, Prompt, Turn
-from cory.functional.logprobs import pad_right
+from cory.functional.logprobs import padded
 from cory.models.actor_critic import (
     DTYPES,
     attention_for,
@@ -77,7 +77,7 @@ class Classifier:
         pad = _padding(rows, int(self.tokenizer.pad_token_id))
         # decoders take their score at the last token that is not this one, whatever the mask says
         self.model.config.pad_token_id = self.model.config.get_text_config().pad_token_id = pad
-        ids, mask = pad_right(rows, pad)
+        ids, mask = padded(rows, pad)
         with products(self.model):
             logits: Tensor = self.model(
                 input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)
