@@ -28,7 +28,6 @@ LENGTH_CODES = ("context_length_exceeded", "exceed_context_size_error")
 LENGTH_WORDS = re.compile(
     r"(?i)context (?:length|window|size)|prompt is too long|inputs?`? tokens .* must be <="
 )
-FILTERED = "content_filter"  # finish reason or error code of a reply that the server withholds
 
 
 @dataclass(frozen=True)
@@ -124,8 +123,6 @@ class Endpoint:
             )
             return reply_in(answer)
         except openai.APIError as error:
-            if error.code == FILTERED:  # some servers filter prompts so
-                return Reply("", 0, 0, FILTERED, config.model)
             if ask.shorter and too_long(error):
                 return Reply("", 0, 0, TOO_LONG, config.model)
             raise self._refusal(error) from None
@@ -185,9 +182,8 @@ def client_of(config: EndpointConfig) -> Any:
 def reply_in(answer: Any) -> Reply:
     """The reply in a chat completion."""
     choice, usage = answer.choices[0], answer.usage
-    reason = choice.finish_reason or ""
-    text = "" if reason == FILTERED else choice.message.content or ""
+    text = choice.message.content or ""
     # max_tokens may cut a character in half, which cannot be encoded
     text = text.encode("utf-8", "replace").decode("utf-8")
     tokens = int(usage.prompt_tokens), int(usage.completion_tokens)
-    return Reply(text, *tokens, str(reason), str(answer.model))
+    return Reply(text, *tokens, choice.finish_reason or "", str(answer.model))

@@ -189,7 +189,7 @@ def rules_of(config: TeamConfig, actors: Mapping[str, Actor]) -> TeamRules:
 
 
 @dataclass
-class ReturnedOrScored:
+class ReturnedOrScored(Reward):
     """The rewards that a play has returned; where it returns nothing, those of `reward=`."""
 
     reward: Reward

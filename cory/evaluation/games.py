@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from cory.config import OfflineConfig
 from cory.episode import Metrics, Prompt
@@ -200,9 +199,12 @@ def game_metrics(
             solves = by_word([float(len(line["winners"]) > 1) for line in games], words)
             counts = by_word([float(line["valid"]) for line in games], words)
             scores.add(f"eval/solved/{opponent}", contributions(solves, counts), tries)
-        turns = [(len(line["turns"]) + 1) // 2 for line in games]
-        metrics |= mean_with_error("game_turns", opponent, turns)
-        spoken = [own_turns for line in games if (own_turns := turns_of_policy(line))]
+        lengths = [(len(line["turns"]) + 1) // 2 for line in games]
+        metrics |= mean_with_error("game_turns", opponent, lengths)
+        said_by_policy = (
+            [turn for turn in line["turns"] if turn["agent"] == line["who"]] for line in games
+        )
+        spoken = [turns for turns in said_by_policy if turns]
         tokens = [mean(turn["tokens"] for turn in said) for said in spoken]
         metrics |= mean_with_error("utterance_tokens", opponent, tokens)
         empty = [mean(not turn["response"] for turn in said) for said in spoken]
@@ -225,11 +227,6 @@ def win_contributions(lines: Sequence[Line], role: str, words: int) -> list[floa
 def by_word(games: Sequence[float], words: int) -> list[float]:
     """The sum over each word's games; every word once, then every word again."""
     return [sum(games[start::words]) for start in range(words)]
-
-
-def turns_of_policy(line: Line) -> list[dict[str, Any]]:
-    """The policy's own turns in a game."""
-    return [turn for turn in line["turns"] if turn["agent"] == line["who"]]
 
 
 def win_scores(lines: Sequence[Line], role: str) -> list[float]:

@@ -27,18 +27,16 @@ class PromptScores:
     """Filled by an evaluation, in the order of its prompts."""
 
     prompts: list[str] = field(default_factory=list)  # their ids
-    # metric -> one value per prompt; their mean is the metric, and their spread says how sure it is
-    values: dict[str, list[float]] = field(default_factory=dict)
     # metrics whose values are shares of what is right or won -> tries that each value is from
     shares: dict[str, int] = field(default_factory=dict)
+    # metric -> one value per prompt; their mean is the metric, and their spread says how sure it is
+    values: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, metric: str, values: Sequence[float], tries: int | None) -> None:
-        """Keep a metric's values; ValueError where they are not one per prompt.
+        """Keep a metric's values, one per prompt.
 
         tries: they are shares, of so many right or wrong tries each; None: they are not
         """
-        if len(values) != len(self.prompts):
-            raise ValueError(f"{metric}: {len(values)} values for {len(self.prompts)} prompts")
         self.values[metric] = list(values)
         if tries is not None:
             self.shares[metric] = tries
@@ -48,15 +46,6 @@ class PromptScores:
         return {
             f"{BEFORE}/{metric.removeprefix('eval/')}": mean(values)
             for metric, values in self.values.items()
-        }
-
-    def as_line(self, iteration: int) -> Line:
-        """A line of prompt_scores.jsonl."""
-        return {
-            "iteration": iteration,
-            "prompts": self.prompts,
-            "shares": self.shares,
-            "values": self.values,
         }
 
 

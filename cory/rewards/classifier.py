@@ -27,9 +27,10 @@ from cory.models.loading import (
 )
 from cory.models.paths import context_length
 from cory.models.tokenization import Texts
+from cory.rewards import Reward
 
 
-class Classifier:
+class Classifier(Reward):
     """The logit or probability of one class for each text; its outputs are float32."""
 
     def __init__(self, config: ClassifierConfig, task: Any, device: torch.device, run: Any) -> None:
@@ -37,10 +38,6 @@ class Classifier:
         self.device = device
         self.tokenizer = load_tokenizer(config.path, "reward.path")
         has_template = self.tokenizer.chat_template is not None
-        require(
-            not config.chat or has_template,
-            f"reward.chat=true: the tokenizer of reward.path={config.path} has no chat template",
-        )
         self.chat = has_template if config.chat is None else config.chat
         self.model = _loaded(config, device)
         self.texts = Texts(self.tokenizer, f"reward.path={config.path}", self.chat)
@@ -146,9 +143,4 @@ def _longest(config: ClassifierConfig, model: Any) -> int | None:
             and module.padding_idx is not None
         ]
         most -= max(first, default=0)
-    asked = config.max_tokens
-    require(
-        asked is None or most is None or asked <= most,
-        f"reward.max_tokens={asked} is more than the {most} tokens that {config.path} can read",
-    )
-    return most if asked is None else asked
+    return min((limit for limit in (most, config.max_tokens) if limit is not None), default=None)

@@ -5,10 +5,11 @@ from typing import Any
 from cory.config import GameOutcomeConfig
 from cory.games import GameRules
 from cory.games.rules import BROKE_RULES, GameResult
+from cory.rewards import Reward
 from cory.tasks.game import GameTask
 
 
-class GameOutcome:
+class GameOutcome(Reward):
     """Rewards each role by the result of the game (Cheng et al., 3.1 and App. B).
 
     Games are no episodes: it is asked for the result's worth, not for scores of turns.

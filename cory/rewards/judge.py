@@ -6,13 +6,13 @@ from typing import Any
 from cory.config import JudgeConfig
 from cory.endpoint import Ask, Endpoint, Message, client_of
 from cory.episode import Episode, Metrics, Prompt, Turn, from_user
-from cory.rewards import RunFacts
+from cory.rewards import Reward, RunFacts
 
 REPLIES = "judge"  # in the run directory: the judge's replies; of a part of a sum with its name
 NUMBER = r"[-+]?\d+(?:\.\d+)?"
 
 
-class Judge:
+class Judge(Reward):
     """Asks for a grade of each response and reads it from the reply.
 
     The reply to a request is kept in the run directory, so that a run that goes on, or a response
@@ -31,9 +31,6 @@ class Judge:
     def prepare(config: JudgeConfig) -> None:
         """Refuse an endpoint without its package or key, before models are loaded."""
         client_of(config.endpoint)
-
-    def at(self, done: int) -> None:
-        """As `RunReward`; a grade does not depend on the iteration."""
 
     def metrics(self) -> Metrics:
         """Tokens per response, and the share of responses that got no grade."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from cory import distributed
 from cory.config import ConfigError, PythonRewardConfig, require
 from cory.episode import Episode, Metrics, Prompt, Turn
-from cory.rewards import RunFacts
+from cory.rewards import Reward, RunFacts
 from cory.user_function import RAISED, load_function, told
 
 Row = tuple[Prompt, Turn]
@@ -27,7 +27,7 @@ class Called(NamedTuple):
     numbers: dict[str, list[float]]  # of `log_metric`
 
 
-class PythonReward:
+class PythonReward(Reward):
     """Scores all turns of an iteration, or of a batch of an evaluation, by one call.
 
     The first process calls the function and tells the others what it returned, so a function sees
@@ -51,7 +51,7 @@ class PythonReward:
         load_function("reward.function", config.function)
 
     def at(self, done: int) -> None:
-        """As `RunReward`."""
+        """As `Reward`."""
         self.state.global_step = done
 
     def metrics(self) -> Metrics:

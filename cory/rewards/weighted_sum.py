@@ -6,11 +6,11 @@ import torch
 
 from cory.config import SumConfig, builder, require
 from cory.episode import Episode, Metrics, Turn
-from cory.rewards import Reward, RunFacts, RunReward
+from cory.rewards import Reward, RunFacts
 from cory.tasks import Task
 
 
-class WeightedSum:
+class WeightedSum(Reward):
     """Adds the scores of its parts, each times its weight.
 
     A function of the user's may leave a turn to the other parts by returning None; the turn's score
@@ -23,19 +23,16 @@ class WeightedSum:
             name: builder("reward", part.name)(part, task, device, replace(run, part=name))
             for name, part in config.parts.items()
         }
-        self.followers = {
-            name: part for name, part in self.parts.items() if isinstance(part, RunReward)
-        }
 
     def at(self, done: int) -> None:
-        """As `RunReward`."""
-        for part in self.followers.values():
+        """As `Reward`."""
+        for part in self.parts.values():
             part.at(done)
 
     def metrics(self) -> Metrics:
         """The parts' own metrics, each under the name of its part."""
         logged: Metrics = {}
-        for name, part in self.followers.items():
+        for name, part in self.parts.items():
             for key, value in part.metrics().items():
                 family, _, rest = key.partition("/")
                 logged[f"{family}/{name}/{rest}"] = value

@@ -38,7 +38,7 @@ from cory.config import (
 from cory.models.actor_critic import set_float32_products
 from cory.models.bundle import ModelBundle
 from cory.models.engine import start_process_group, stop_process_group
-from cory.rewards import Reward, RunFacts, RunReward
+from cory.rewards import Reward, RunFacts
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.export import export_agents
 from cory.runs.recorder import Recorder, memory_used, print_hints
@@ -106,11 +106,10 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
     torch.manual_seed(config.seed + distributed.rank())  # dropout, where it is on
     algorithm: Algorithm = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     agents = algorithm.agents
-    reward = parts.reward if isinstance(parts.reward, RunReward) else None
     record = Recorder(run_dir, config, used_before)
     checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
     export = partial(export_agents, agents, config, record.commit)
-    loop = Loop(algorithm, config, record, checkpoints, export, reward)
+    loop = Loop(algorithm, config, record, checkpoints, export, parts.reward)
     try:
         saves_from_here()
         if stopping_anywhere():  # by a signal that came while all was built

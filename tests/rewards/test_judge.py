@@ -11,7 +11,7 @@ import pytest
 
 from cory.config import JudgeConfig
 from cory.episode import Episode, Prompt, Turn
-from cory.rewards import RunFacts, RunReward
+from cory.rewards import RunFacts
 from cory.rewards.judge import Judge
 from tests.support.chat_server import Body, ChatServer, Said, judge, reply
 from tests.support.composing import parsed
@@ -59,7 +59,6 @@ def scores(reward: Judge, *texts: str) -> list[float | None]:
 
 def test_grades_become_scores(start: Start) -> None:
     server, reward = start(words)
-    assert isinstance(reward, RunReward)
     assert scores(reward, "abc", "abcdefghij", "") == [0.3, 1.0, 0.0]
     messages = next(b["messages"] for b in server.asked if b["messages"][1]["content"][-1] == "c")
     assert messages == [

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from cory.config import PythonRewardConfig
 from cory.episode import Episode, Prompt, Turn, reward_columns
-from cory.rewards import RunFacts, RunReward
+from cory.rewards import RunFacts
 from cory.rewards.python_function import PythonReward, as_number
 from tests.support.refusals import refusal
 
@@ -77,7 +77,6 @@ def test_it_gets_all_rows_in_order_and_where_the_run_stands(write: Write) -> Non
     rows = episodes(level=[1, 2], tags=[["a"], None])
     rows[0].prompt = replace(rows[0].prompt, answer="7")
     reward = reward_of(function)
-    assert isinstance(reward, RunReward)
     reward.at(12)
     reward.score(rows)
     assert [turn.score for row in rows for turn in row.turns] == [7.0, 9.0, 7.0, 9.0]
