@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from torch import Tensor
@@ -141,13 +141,8 @@ class Episode:
     turns: list[Turn]
 
 
-def as_plain(episode: Episode) -> dict[str, Any]:
-    """An episode as plain values."""
-    return asdict(episode)
-
-
 def of_plain(plain: Mapping[str, Any]) -> Episode:
-    """An episode from the result of `as_plain`."""
+    """An episode from the plain values of `dataclasses.asdict`."""
     prompt = dict(plain["prompt"])
     if prompt.get("messages") is not None:  # JSON knows no tuples
         prompt["messages"] = tuple(prompt["messages"])

@@ -62,11 +62,11 @@ class TeamEvaluator:
                 lines.append(line | {"turns": [line_turn(turn, prompt) for turn in episode.turns]})
             return lines
 
-        for responses, lines in in_batches(request, sets, size, answer, before_each):
-            responses.lines += lines
+        answered = in_batches(request, sets, size, answer, before_each)
         metrics: Metrics = {}
         request.scores.prompts = [prompt.id for prompt in sets[0].prompts]
-        for responses in sets:
+        for responses, lines in zip(sets, answered, strict=True):
+            responses.lines = lines
             if responses.kind == MEASURED:
                 metrics_of = self.team_metrics if responses.who == TEAM else score_metrics
                 metrics |= metrics_of(self.task, responses, request)

@@ -1,6 +1,6 @@
 """Evaluates a policy in games about held-out words, in both roles, against several opponents."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -56,11 +56,9 @@ class GameEvaluator:
     def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
         """As `Evaluator`; each line is a game."""
         matches = self._matches(request)
-        lines: dict[int, list[Line]] = {match.number: [] for match in matches}
         answer, size = partial(self._play, request), self.config.game_batch
         try:
-            for match, games in in_batches(request, matches, size, answer, before_each):
-                lines[match.number] += games
+            lines = in_batches(request, matches, size, answer, before_each)
         finally:
             self.opponents.dismiss()
         request.scores.prompts = [prompt.id for prompt in matches[0].prompts]
@@ -153,7 +151,7 @@ class GameEvaluator:
 
 def game_metrics(
     matches: Sequence[Match],
-    lines: Mapping[int, Sequence[Line]],
+    lines: Sequence[Sequence[Line]],
     roles: Sequence[str],
     scores: PromptScores,
 ) -> Metrics:
@@ -161,6 +159,8 @@ def game_metrics(
 
     What each word contributes to the win rates against others, among itself to games solved, goes
     to `scores`. A number that an opponent's games do not give, as without a valid game, is left out
+
+    lines: the games of every match
     """
     metrics: Metrics = {}
     measured = [match for match in matches if match.purpose == MEASURED]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -103,22 +103,22 @@ def in_batches(
     size: int,
     answer: Callable[[G, range], list[Line]],
     before_each: BeforeEach,
-) -> Iterator[tuple[G, list[Line]]]:
-    """The lines of all rows, batch by batch, each with its group; they are left in `request`, too.
+) -> list[list[Line]]:
+    """The lines of every group's rows, asked batch by batch; they are left in `request`, too.
 
     groups: rows that are answered alike; no batch has rows of two groups
     size: rows of a batch, at most
     answer(group, rows): makes the lines of a batch
     """
-    done, total = 0, sum(map(len, groups))
+    total, answered = sum(map(len, groups)), []
     for group in groups:
+        lines: list[Line] = []
         for start in range(0, len(group), size):
-            rows = range(start, min(start + size, len(group)))
-            before_each(done, total)
-            lines = answer(group, rows)
-            request.lines.extend(lines)
-            yield group, lines
-            done += len(rows)
+            before_each(len(request.lines), total)
+            lines += answer(group, range(start, min(start + size, len(group))))
+            request.lines.extend(lines[start:])
+        answered.append(lines)
+    return answered
 
 
 def as_line(request: EvalRequest, kind: str, who: str, sample: int | None, prompt: Prompt) -> Line:

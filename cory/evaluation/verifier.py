@@ -43,9 +43,8 @@ class VerifierEvaluator:
         def answer(_: range, rows: range) -> list[Line]:
             return self._lines(request, prompts, rows)
 
-        for _ in in_batches(request, [range(count)], size, answer, before_each):
-            pass
-        given = [(turn["score"], turn["right"]) for line in request.lines for turn in line["turns"]]
+        (lines,) = in_batches(request, [range(count)], size, answer, before_each)
+        given = [(turn["score"], turn["right"]) for line in lines for turn in line["turns"]]
         request.scores.prompts = [prompt.id for prompt in prompts]
         questions = [given[number :: len(prompts)] for number in range(len(prompts))]
         return verdict_metrics(questions, request.scores)

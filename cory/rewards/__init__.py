@@ -46,9 +46,9 @@ class ScoredOnce(Reward):
     def score(self, episodes: list[Episode]) -> None:
         """As `Reward`; of an episode only the turns without a score are scored."""
         left = [
-            Episode(episode.prompt, [t for t in episode.turns if t.score is None and not t.absent])
+            Episode(episode.prompt, unscored)
             for episode in episodes
+            if (unscored := [t for t in episode.turns if t.score is None and not t.absent])
         ]
-        left = [episode for episode in left if episode.turns]
         if left:
             self.reward.score(left)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from cory.config import SumConfig, builder, require
-from cory.episode import Episode, Metrics, Turn
+from cory.episode import Episode, Metrics
 from cory.rewards import Reward, RunFacts
 from cory.tasks import Task
 
@@ -50,16 +50,14 @@ class WeightedSum(Reward):
             part.score(episodes)
             for turn in turns:
                 turn.parts[name] = turn.score
-        for turn in turns:
-            turn.score = self._total(turn)
-
-    def _total(self, turn: Turn) -> float:
-        """The weighted sum of the parts that apply to a turn."""
         weigh = self.config.weight
-        scores = [weigh(name) * score for name, score in turn.parts.items() if score is not None]
-        require(
-            len(scores) > 0,
-            f"reward=sum: no part has a score for the response {turn.response[:60]!r}; at least "
-            f"one has to apply to every response",
-        )
-        return sum(scores)
+        for turn in turns:
+            scores = [
+                weigh(name) * score for name, score in turn.parts.items() if score is not None
+            ]
+            require(
+                len(scores) > 0,
+                f"reward=sum: no part has a score for the response {turn.response[:60]!r}; at "
+                f"least one has to apply to every response",
+            )
+            turn.score = sum(scores)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from cory.config import BatchPlan, SupervisedConfig
-from cory.episode import Episode, Metrics, as_plain, of_plain
+from cory.episode import Episode, Metrics, of_plain
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import weighted_nll
 from cory.models.policy import Policy, lengths_of
@@ -87,7 +87,7 @@ class IterationState:
             name: [(e.context_ids, e.response_ids, e.label) for e in own]
             for name, own in self.examples.items()
         }
-        episodes = [as_plain(episode) for episode in self.episodes]
+        episodes = [asdict(episode) for episode in self.episodes]
         return {"examples": examples, "metrics": dict(self.metrics), "episodes": episodes}
 
     @classmethod

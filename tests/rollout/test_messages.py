@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import pytest
 
 from cory.algorithms.cory import Roles, pioneer_observer
 from cory.config import ConfigError, MaporlConfig
-from cory.episode import Context, Episode, Prompt, Turn, as_plain, of_plain
+from cory.episode import Context, Episode, Prompt, Turn, of_plain
 from cory.rollout.debate_prompts import Chat, Graded, Plain
 from cory.rollout.scheduler import Play, single_turn
 from cory.tasks.prompts import PromptsForm
@@ -75,6 +76,6 @@ def test_a_model_that_does_not_chat_cannot_be_shown_messages() -> None:
 def test_an_episode_comes_back_from_plain_values() -> None:
 
     episode = Episode(PROMPT, [turn("a", "one")])
-    assert of_plain(json.loads(json.dumps(as_plain(episode)))) == episode
+    assert of_plain(json.loads(json.dumps(asdict(episode)))) == episode
     other = Episode(PLAIN, [])
-    assert of_plain(json.loads(json.dumps(as_plain(other)))) == other
+    assert of_plain(json.loads(json.dumps(asdict(other)))) == other

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from cory.config import Config, builder
-from cory.episode import as_plain
 from cory.runtime.worker import build_parts
 from cory.trainers.sanity_checks import byte_sum
 from cory.trainers.supervised import CollectedExamples, SupervisedTrainer
@@ -73,4 +72,4 @@ def sums(trainer: SupervisedTrainer) -> dict[str, list[int]]:
 
 def debates_of(collected: CollectedExamples) -> list[dict[str, Any]]:
     """The debates that examples were collected from, as plain values."""
-    return [as_plain(episode) for episode in collected.episodes]
+    return [asdict(episode) for episode in collected.episodes]
