@@ -4,9 +4,9 @@ Frozen models that compare responses, an encoder and a likelihood scorer, are in
 they are used: agents and their optimisers need the room.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -29,7 +29,6 @@ from cory.models.loading import load_encoder, load_language_model, load_tokenize
 from cory.models.policy import Policy
 from cory.models.tokenization import Texts
 
-T = TypeVar("T")
 KEY = "algorithm.diversity"
 
 
@@ -90,28 +89,14 @@ class Scorer(FrozenModel):
 
     setting = "scorer"
 
-    @torch.no_grad()
-    def compare(
-        self,
-        questions: Sequence[str],
-        responses: Sequence[Sequence[str]],
-        compare: Callable[[Tensor], T],
-    ) -> list[T]:
-        """`compare` applied to the distributions of each question's responses.
-
-        responses: several to each question
-        compare: takes log-probabilities (responses, V) float32
-        """
+    def loaded(self) -> Any:
+        """The model that `distributions` takes."""
         model = load_language_model(self.path, self.key, False, self.dtype).to(self.device)
         self.texts.fit(model)
-        pairs = list(zip(questions, responses, strict=True))
-        return distributed.map_rows(
-            pairs, 1, lambda batch: [compare(self._distributions(model, *pair)) for pair in batch]
-        )
+        return model
 
-    def _distributions(
-        self, model: torch.nn.Module, question: str, responses: Sequence[str]
-    ) -> Tensor:
+    @torch.no_grad()
+    def distributions(self, model: Any, question: str, responses: Sequence[str]) -> Tensor:
         """Log-probabilities of each response's mean distribution: (N, V) float32."""
         shown = self.texts.ids([f"{question}\n"])[0]
         require(
@@ -216,26 +201,22 @@ class Diversity:
         # all rounds, or the last one alone
         rounds = range(len(kinds)) if to_base else range(len(kinds) - 1, len(kinds))
 
-        def kl_metrics(logp: Tensor) -> Metrics:
-            responses, base = logp[: agents * len(rounds)], logp[agents * len(rounds) :]
-            by_round = torch.split(responses, agents)
+        model = scorer.loaded()
+
+        def kl_metrics(debate: DebateRecord) -> Metrics:
+            texts = [text for number in rounds for text in debate.responses[number]]
+            logp = scorer.distributions(model, debate.question, [*texts, *debate.base])
+            by_round = logp[: len(texts)].view(len(rounds), agents, -1)
             metrics: Metrics = {}
             if agents > 1:
                 metrics[f"eval/kl_diversity/turn_{len(kinds)}"] = kl_diversity(by_round[-1])
             for kind in sorted(set(kinds)) if to_base else ():
-                own = [
-                    rows
-                    for number, rows in zip(rounds, by_round, strict=True)
-                    if kinds[number] == kind
-                ]
-                metrics[f"eval/kl_base/{kind}"] = kl_between(torch.cat(own), base)
+                own = by_round[[number for number in rounds if kinds[number] == kind]]
+                between = kl_between(own.flatten(0, 1), logp[len(texts) :])
+                metrics[f"eval/kl_base/{kind}"] = between
             return metrics
 
-        responses = [
-            [*(text for n in rounds for text in d.responses[n]), *(d.base if to_base else ())]
-            for d in debates
-        ]
-        each = scorer.compare([d.question for d in debates], responses, kl_metrics)
+        each = distributed.map_rows(debates, 1, lambda batch: [kl_metrics(d) for d in batch])
         return {name: mean([metrics[name] for metrics in each]) for name in each[0]}
 
 

@@ -148,11 +148,11 @@ def distribution(folder: str, question: str, response: str) -> torch.Tensor:
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_distributions_of_responses(tiny_model: str, batch_size: int) -> None:
     scorer = Scorer(tiny_model, settings(batch_size=batch_size), CPU)
-    said = [[*TEXTS, ""], ["bad"]]
-    found = scorer.compare([QUESTION, "it"], said, lambda logp: logp)
-    for question, responses, logp in zip([QUESTION, "it"], said, found, strict=True):
+    model = scorer.loaded()
+    for question, responses in ((QUESTION, [*TEXTS, ""]), ("it", ["bad"])):
         expected = [distribution(tiny_model, question, response) for response in responses]
-        assert_close(logp, torch.stack(expected))
+        found = scorer.distributions(model, question, responses)
+        assert_close(found, torch.stack(expected))
 
 
 def test_nll_by_hand(policies: list[Policy]) -> None:
