@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from scipy import stats
+
 from cory.config import OfflineConfig
 from cory.episode import Metrics, Prompt
 from cory.evaluation.responses import (
@@ -15,7 +17,7 @@ from cory.evaluation.responses import (
     as_line,
     in_batches,
 )
-from cory.functional.statistics import contributions, mean, standard_error
+from cory.functional.statistics import contributions, mean
 from cory.games.transcript import FinishedGame
 from cory.models.policy import Policy
 from cory.rewards.game_outcome import GameOutcome
@@ -173,10 +175,13 @@ def game_metrics(
         rates = []
         for role in roles:
             played = by_role[None if itself else role]
-            won = win_scores(played, role)
+            by_game = [win_scores([line], role) for line in played]
+            won = [score for own_score in by_game for score in own_score]
             if not won:
                 continue
-            rates.append(win_contributions(played, role, words))
+            # games about one word are not independent; the words are
+            sums = by_word([sum(own_score) for own_score in by_game], words)
+            rates.append(contributions(sums, by_word(list(map(len, by_game)), words)))
             metrics |= mean_with_error(f"win_rate_{role}", opponent, rates[-1])
             metrics[f"eval/wins_{role}/{opponent}"] = mean(score == 1 for score in won)
             if not itself:
@@ -212,18 +217,6 @@ def game_metrics(
     return metrics
 
 
-def win_contributions(lines: Sequence[Line], role: str, words: int) -> list[float]:
-    """What each word contributes to a role's win rate, see `contributions`.
-
-    Games about one word are not independent; the words are.
-
-    lines: games, of which at least one is valid; every word once, then every word again
-    """
-    won = [win_scores([line], role) for line in lines]
-    sums = by_word([sum(score) for score in won], words)
-    return contributions(sums, by_word([len(score) for score in won], words))
-
-
 def by_word(games: Sequence[float], words: int) -> list[float]:
     """The sum over each word's games; every word once, then every word again."""
     return [sum(games[start::words]) for start in range(words)]
@@ -243,7 +236,6 @@ def mean_with_error(name: str, opponent: str, values: Sequence[float]) -> Metric
     if not values:
         return {}
     metrics = {f"eval/{name}/{opponent}": mean(values)}
-    error = standard_error(values)
-    if error is not None:
-        metrics[f"eval/{name}_se/{opponent}"] = error
+    if len(values) > 1:
+        metrics[f"eval/{name}_se/{opponent}"] = float(stats.sem(values))
     return metrics

@@ -1,4 +1,4 @@
-"""Means with standard errors, pass@k, AUC; intervals of means, shares and paired differences."""
+"""Means, pass@k, AUC; intervals of means, shares and paired differences."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -24,13 +24,6 @@ def mean(values: Iterable[float]) -> float:
     return sum(numbers) / len(numbers)
 
 
-def standard_error(values: Sequence[float]) -> float | None:
-    """Standard error of the mean; None below two values."""
-    if len(values) < 2:
-        return None
-    return float(np.std(values, ddof=1)) / math.sqrt(len(values))
-
-
 def binomial_se(share: float, count: int) -> float:
     """Standard error of a share of `count` trials."""
     return math.sqrt(share * (1 - share) / count)
@@ -45,11 +38,6 @@ def pass_at_k(right: int, of: int, k: int) -> float:
     right, of: c right tries out of n
     """
     return 1 - math.comb(of - right, k) / math.comb(of, k)
-
-
-def any_of_first(tries: Sequence[bool], k: int) -> bool:
-    """Whether one of the first k tries is right, as counted by Ma et al. (2024, 4.2)."""
-    return any(tries[:k])
 
 
 def interval(values: Sequence[float], responses: int) -> tuple[float, float]:

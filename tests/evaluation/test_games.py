@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from cory.config import Config
 from cory.episode import Prompt
-from cory.evaluation.games import Match, game_metrics, win_scores
+from cory.evaluation.games import Match, game_metrics, mean_with_error, win_scores
 from cory.evaluation.responses import PromptScores
-from cory.functional.statistics import standard_error
 from cory.runs.files import Line
 from cory.trainers.offline import OfflineTrainer
 from tests.support.building import measure
@@ -49,8 +49,9 @@ def test_win_rate_by_hand() -> None:
     scores = win_scores(games, "attacker")
     assert scores == [1, 1, 0, 0.5] and win_scores(games, "defender") == [0, 0, 1, 0.5]
     spread = math.sqrt(sum((s - 0.625) ** 2 for s in scores) / 3) / 2
-    assert standard_error(scores) == pytest.approx(spread)
-    assert standard_error([1.0]) is None
+    found = mean_with_error("x", "im", scores)
+    assert found == pytest.approx({"eval/x/im": 0.625, "eval/x_se/im": spread})
+    assert mean_with_error("x", "im", [1.0]) == {"eval/x/im": 1.0}
 
 
 def test_both_roles_count_alike() -> None:
@@ -66,7 +67,7 @@ def test_both_roles_count_alike() -> None:
     error = found["eval/win_rate_attacker_se/im"]
     # 0.625 + (score - 0.625 for a game that counts) * 5 / 4
     each = [1.09375, 1.09375, -0.15625, 0.46875, 0.625]
-    assert error == pytest.approx(standard_error(each))
+    assert error == pytest.approx(stats.sem(each))
     assert found["eval/win_rate_se/im"] == pytest.approx(error / 2)
     assert found["eval/invalid/im"] == pytest.approx(4 / 10)
     assert found["eval/ties/im"] == pytest.approx(1 / 6)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from cory.functional.statistics import (
-    any_of_first,
     contributions,
     interval,
     mean,
@@ -34,18 +33,6 @@ from tests.support.close import assert_close
 )
 def test_the_estimator_by_hand(right: int, of: int, k: int, expected: float) -> None:
     assert_close(pass_at_k(right, of, k), expected)
-
-
-@pytest.mark.parametrize(
-    ("tries", "expected"),
-    [
-        ([False, False, False, False], [False, False, False, False]),
-        ([True, False, False, False], [True, True, True, True]),
-        ([False, False, True, False], [False, False, True, True]),
-    ],
-)
-def test_any_of_the_first(tries: list[bool], expected: list[bool]) -> None:
-    assert [any_of_first(tries, k) for k in range(1, 5)] == expected
 
 
 @pytest.mark.parametrize(
