@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from reprlib import repr as shown
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from cory import distributed
 from cory.config import ConfigError, PythonRewardConfig, require
@@ -17,14 +17,8 @@ from cory.rewards import Reward, RunFacts
 from cory.user_function import RAISED, load_function, told
 
 Row = tuple[Prompt, Turn]
-
-
-class Called(NamedTuple):
-    """What one call of the function gave."""
-
-    scores: list[float | None]
-    columns: dict[str, list[Any]]  # of `log_extra`
-    numbers: dict[str, list[float]]  # of `log_metric`
+# what a call gives: scores, the columns of `log_extra`, the numbers of `log_metric`
+Called = tuple[list[float | None], dict[str, list[Any]], dict[str, list[float]]]
 
 
 class PythonReward(Reward):
@@ -73,14 +67,14 @@ class PythonReward(Reward):
         if not rows:
             return
         began = time.perf_counter()
-        called = distributed.first_works(lambda: self._call(rows))
+        scores, columns, numbers = distributed.first_works(lambda: self._call(rows))
         self.seconds.append(time.perf_counter() - began)
-        for name, numbers in called.numbers.items():
-            self.numbers.setdefault(name, []).extend(numbers)
+        for name, logged in numbers.items():
+            self.numbers.setdefault(name, []).extend(logged)
         prefix = "" if self.run.part is None else f"{self.run.part}/"
         for number, (_, turn) in enumerate(rows):
-            turn.score = called.scores[number]
-            turn.extra |= {prefix + name: values[number] for name, values in called.columns.items()}
+            turn.score = scores[number]
+            turn.extra |= {prefix + name: values[number] for name, values in columns.items()}
 
     def _call(self, rows: Sequence[Row]) -> Called:
         """Call the function; ConfigError as in `score`."""
@@ -119,7 +113,7 @@ class PythonReward(Reward):
                 f"{rule}; it returned {shown(value)} for {shown(turn.response)} (None is for "
                 f"parts of reward=sum alone)",
             )
-        return Called(scores, columns, numbers)
+        return scores, columns, numbers
 
     def _arguments(self, rows: Sequence[Row]) -> dict[str, Any]:
         """The keywords that TRL gives a function, and `role`, `agent` and `round`, by row."""

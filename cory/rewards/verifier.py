@@ -127,7 +127,7 @@ class Verifier(Reward):
         config = self.config
         dtype, compute = DTYPES[config.precision], DTYPES[config.compute_precision]
         quantisation = None
-        if config.quantisation == "nf4":
+        if config.quantisation == "nf4" and self.adapter:  # a full model was trained as it is
             quantisation = nf4(config.double_quantisation, compute, dtype, "reward")
         attention = attention_for(config.attention, device, compute)
         lm = load_language_model(
