@@ -110,19 +110,19 @@ def first_works(function: Callable[[], T]) -> T:
             future = thread.submit(function)
             while not from_first(not wait([future], timeout=BEAT_S).not_done):
                 pass
-        raised = future.exception()
-        refusal = str(raised) if isinstance(raised, ConfigError) else None
-        told = None if raised is None else "".join(traceback.format_exception(raised))
-        from_first((None if raised else future.result(), refusal, told))
-        return future.result()  # or its error
+        error = future.exception()
+        if error is None:
+            return from_first((future.result(), None))[0]
+        kind = ConfigError if isinstance(error, ConfigError) else RuntimeError
+        text = str(error) if kind is ConfigError else "".join(traceback.format_exception(error))
+        from_first((None, kind(text)))
+        raise error
     while not from_first(True):
         pass
-    given: tuple[Any, str | None, str | None] = from_first((None, None, None))
-    value, refusal, told = given
-    if refusal is not None:
-        raise ConfigError(refusal)
-    if told is not None:
-        raise RuntimeError(f"the first process failed:\n{told}")
+    given: tuple[Any, Exception | None] = from_first((None, None))
+    value, error = given
+    if error is not None:
+        raise error
     result: T = value
     return result
 

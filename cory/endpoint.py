@@ -8,9 +8,10 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,12 @@ from cory.runs.files import append_lines, keep_lines, read_lines, whole_lines
 Message = Mapping[str, str]  # role (system, user, assistant) and content
 Name = tuple[str, str]  # of a request: its key, and a digest of its content and settings
 
-# seconds: the processes meet at least this often, as a collective that waits for some ten minutes
-# would end the run
-BEAT_S = 10.0
 TOO_LONG = "too_long"  # finish reason of a request that the server refuses for its length
 # what servers say then: OpenAI and llama.cpp by a code, vLLM, TGI and others by their message
 LENGTH_CODES = ("context_length_exceeded", "exceed_context_size_error")
 LENGTH_WORDS = re.compile(
     r"(?i)context (?:length|window|size)|prompt is too long|inputs?`? tokens .* must be <="
 )
-FILTERED = "content_filter"  # finish reason or error code of a reply that the server withholds
 
 
 @dataclass(frozen=True)
@@ -63,43 +60,33 @@ class Endpoint:
     def __init__(self, config: EndpointConfig, cache: Path) -> None:
         """cache: a .jsonl file of replies, each with its request's name; made with the first."""
         self.config, self.cache = config, cache
-        self.first = distributed.rank() == 0
         self.replies: dict[Name, Reply] = {}
         self.lock = threading.Lock()
-        if self.first:
+        if distributed.rank() == 0:
             self.client = client_of(config)
             if cache.exists():
                 keep_lines(cache, whole_lines(cache))  # a kill may have torn the last
-                self.replies = read_replies(cache)
+                for line in read_lines(cache):
+                    name = line.pop("key"), line.pop("digest")
+                    self.replies[name] = Reply(**line)
 
-    def complete(
-        self, asks: Sequence[Ask], before_each: Callable[[int, int], None] | None = None
-    ) -> list[Reply]:
+    def complete(self, asks: Sequence[Ask]) -> list[Reply]:
         """A reply to each request, in order; those in the cache are not requested again.
 
         A request with `shorter` that is too long gets an empty reply with the finish reason
         TOO_LONG, which is kept, too. ConfigError, in one line with address and model, for any
         other that the server refuses, and where the last try fails.
-
-        before_each(replies so far, replies in all): called every few seconds; what it raises ends
-            the batch, with replies to requests under way still waited for and kept
         """
+        return distributed.first_works(lambda: self._complete(asks))
+
+    def _complete(self, asks: Sequence[Ask]) -> list[Reply]:
         names = [self._name(ask) for ask in asks]
-        ended = threading.Event()  # no further request begins
-        threads = ThreadPoolExecutor(self.config.parallel)
-        try:
-            requests = [
-                threads.submit(self._keep, name, ask, ended)
-                for name, ask in dict(zip(names, asks, strict=True)).items()
-                if self.first and name not in self.replies
-            ]
-            while left := distributed.from_first(unanswered(requests)):
-                if before_each is not None:
-                    before_each(len(asks) - left, len(asks))
-        finally:
-            ended.set()
-            threads.shutdown(cancel_futures=True)
-        return distributed.from_first([self.replies[name] for name in names if self.first])
+        left = {
+            name: ask for name, ask in zip(names, asks, strict=True) if name not in self.replies
+        }
+        with ThreadPoolExecutor(self.config.parallel) as threads:
+            list(threads.map(partial(self._keep, threads), left, left.values()))
+        return [self.replies[name] for name in names]
 
     def spent(self) -> tuple[int, int]:
         """Requests answered and tokens sent and received, over all starts of the run."""
@@ -107,19 +94,17 @@ class Endpoint:
         tokens = sum(reply.prompt_tokens + reply.completion_tokens for reply in replies)
         return distributed.from_first((len(replies), tokens))
 
-    def _keep(self, name: Name, ask: Ask, ended: threading.Event) -> None:
+    def _keep(self, threads: ThreadPoolExecutor, name: Name, ask: Ask) -> None:
         """Ask, and keep the reply; it is on the disk itself when this returns."""
-        if ended.is_set():
-            return
         try:
             reply, (key, digest) = self._reply(ask), name
-            with self.lock:
-                self.cache.parent.mkdir(parents=True, exist_ok=True)
-                append_lines(self.cache, [{"key": key, "digest": digest, **asdict(reply)}])
-                self.replies[name] = reply
-        except BaseException:
-            ended.set()  # here, before this thread takes up another request
+        except ConfigError:
+            threads.shutdown(wait=False, cancel_futures=True)  # no further request begins
             raise
+        with self.lock:
+            self.cache.parent.mkdir(parents=True, exist_ok=True)
+            append_lines(self.cache, [{"key": key, "digest": digest, **asdict(reply)}])
+            self.replies[name] = reply
 
     def _reply(self, ask: Ask) -> Reply:
         import openai  # noqa: PLC0415  an extra, and nearly all runs do without
@@ -138,8 +123,6 @@ class Endpoint:
             )
             return reply_in(answer)
         except openai.APIError as error:
-            if error.code == FILTERED:  # some servers filter prompts so
-                return Reply("", 0, 0, FILTERED, config.model)
             if ask.shorter and too_long(error):
                 return Reply("", 0, 0, TOO_LONG, config.model)
             raise self._refusal(error) from None
@@ -150,8 +133,6 @@ class Endpoint:
     def _refusal(self, reason: object) -> ConfigError:
         """One line with address and model, and without the key, which some servers quote."""
         config = self.config
-        if getattr(reason, "status_code", None) == 401:  # some quote a part of the key
-            reason = f"the server does not accept the key of key_variable={config.key_variable}"
         cause = getattr(reason, "__cause__", None)  # of a failed connection
         said = " ".join(f"{reason} {cause or ''}".split())
         if config.key_variable is not None:
@@ -169,14 +150,6 @@ class Endpoint:
             [[message["role"], message["content"]] for message in ask.messages],
         ]
         return ask.key, hashlib.sha256(json.dumps(asked).encode()).hexdigest()
-
-
-def unanswered(requests: Sequence[Future[None]]) -> int:
-    """Wait a while; the number of requests without reply. Raises the error of one that failed."""
-    done, left = wait(requests, timeout=BEAT_S, return_when=FIRST_EXCEPTION)
-    for request in done:
-        request.result()
-    return len(left)
 
 
 def too_long(error: Any) -> bool:
@@ -209,20 +182,8 @@ def client_of(config: EndpointConfig) -> Any:
 def reply_in(answer: Any) -> Reply:
     """The reply in a chat completion."""
     choice, usage = answer.choices[0], answer.usage
-    reason = choice.finish_reason or ""
-    text = "" if reason == FILTERED else choice.message.content or ""
+    text = choice.message.content or ""
     # max_tokens may cut a character in half, which cannot be encoded
     text = text.encode("utf-8", "replace").decode("utf-8")
     tokens = int(usage.prompt_tokens), int(usage.completion_tokens)
-    return Reply(text, *tokens, str(reason), str(answer.model))
-
-
-def read_replies(path: Path) -> dict[Name, Reply]:
-    """The replies of a cache by the names of their requests; ConfigError for a damaged line."""
-    try:
-        lines = read_lines(path)
-        return {(line.pop("key"), line.pop("digest")): Reply(**line) for line in lines}
-    except (ValueError, TypeError, LookupError) as error:
-        raise ConfigError(
-            f"{path} has a line that is not a reply of an endpoint: {error}"
-        ) from None
+    return Reply(text, *tokens, choice.finish_reason or "", str(answer.model))

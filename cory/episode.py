@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-import torch
 from torch import Tensor
 
 Metrics = dict[str, float]
@@ -164,25 +163,6 @@ class Batch:
     kl: Tensor  # (B, R) float32, by `kl_estimator`: logged and, with kl_in=reward, penalised
     entropy: Tensor  # (B, R) float32, nats
     values: Tensor | None  # (B, R) float32, of the state before the token; None: no value head
-
-    def __post_init__(self) -> None:
-        b, r = self.response_mask.shape
-        if r == 0 or bool((self.response_mask[:, 1:] & ~self.response_mask[:, :-1]).any()):
-            raise ValueError("response_mask must be True on a run of tokens from column 0")
-        if self.input_ids.shape != self.attention_mask.shape or self.input_ids.shape[0] != b:
-            raise ValueError(f"input_ids {tuple(self.input_ids.shape)} do not fit {b} turns")
-        if self.credits.shape != (b,):
-            raise ValueError(f"credits must be ({b},), got {tuple(self.credits.shape)}")
-        if not torch.equal(self.attention_mask[:, -r:], self.response_mask):
-            raise ValueError("attention_mask and response_mask count different response tokens")
-        for name in ("logprobs", "ref_logprobs", "kl", "entropy", "values"):
-            tensor = getattr(self, name)
-            if tensor is None and name == "values":
-                continue
-            if tensor.shape != (b, r) or tensor.dtype != torch.float32:
-                raise ValueError(f"{name} must be ({b}, {r}) float32, got {tuple(tensor.shape)}")
-            if bool((tensor[~self.response_mask] != 0).any()):
-                raise ValueError(f"{name} is not 0 outside response_mask")
 
     def __len__(self) -> int:
         return len(self.credits)

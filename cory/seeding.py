@@ -26,11 +26,10 @@ class Streams:
 
     def restart(self, *names: str) -> None:
         """Reset the named streams to their initial states."""
-        children = dict(
-            zip(NAMES, np.random.SeedSequence(self.seed).spawn(len(NAMES)), strict=True)
-        )
-        for name in names:
-            setattr(self, name, _generator(name, children[name]))
+        children = np.random.SeedSequence(self.seed).spawn(len(NAMES))
+        for name, child in zip(NAMES, children, strict=True):
+            if name in names:
+                setattr(self, name, _generator(name, child))
 
     def key_of_roll_out(self) -> Key:
         """The key of the next iteration's tokens: a number of the stream `sampling`."""

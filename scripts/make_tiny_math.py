@@ -21,7 +21,7 @@ from make_tiny_models import CONTEXT, END, fit, save, train_tokenizer
 from tokenizers import Regex, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from cory.functional.logprobs import pad_left, pad_right
+from cory.functional.logprobs import padded
 from cory.tasks.answers import final_number
 from cory.tasks.problems import Problem, draw_distinct, draw_problem
 
@@ -176,7 +176,7 @@ def make(name: str, steps: int, work: Path) -> None:
             batches = [pairs[i * BATCH : (i + 1) * BATCH] for i in range(16)]
             group[:] = [batches[i] for i in stream.permutation(16)]
         rows = [(a + b)[: recipe.context] for a, b in group[place]]
-        ids, mask = pad_right(rows, end)
+        ids, mask = padded(rows, end)
         labels = ids.masked_fill(~mask, -100)
         for row, (prompt_ids, _) in enumerate(group[place]):
             labels[row, : len(prompt_ids)] = -100  # only responses are trained on
@@ -235,8 +235,8 @@ def respond(
     """The greedy response to each prompt."""
     texts: list[str] = []
     for start in range(0, len(prompts), 100):
-        ids, mask = pad_left(
-            tokenizer(prompts[start : start + 100])["input_ids"], tokenizer.pad_token_id
+        ids, mask = padded(
+            tokenizer(prompts[start : start + 100])["input_ids"], tokenizer.pad_token_id, "left"
         )
         out = model.generate(
             ids,

@@ -29,7 +29,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from cory.functional.logprobs import pad_right
+from cory.functional.logprobs import padded
 from cory.tasks.imdb import package_reviews, package_sentences
 
 ASSETS = Path(__file__).resolve().parent.parent / "cory" / "assets"
@@ -314,7 +314,7 @@ def make_classifier(name: str, passes: float, work: Path) -> None:
             spare = max(0, len(documents[i]) - length)
             first = 0 if start < 0.5 else int((start - 0.5) * 2 * spare)
             pieces.append(documents[i][first : first + length])
-        ids, mask = pad_right(pieces, pad)
+        ids, mask = padded(pieces, pad)
         return model(
             input_ids=ids, attention_mask=mask.long(), labels=torch.from_numpy(labels[chosen])
         ).loss
@@ -346,7 +346,7 @@ def accuracy(
     right = 0
     for start in range(0, len(texts), 50):
         pieces = [ids[:512] for ids in token_ids(tokenizer, texts[start : start + 50])]
-        ids, mask = pad_right(pieces, tokenizer.pad_token_id)
+        ids, mask = padded(pieces, tokenizer.pad_token_id)
         choice = model(input_ids=ids, attention_mask=mask.long()).logits.argmax(-1)
         right += (choice == torch.tensor(labels[start : start + 50])).sum().item()
     return right / len(texts)

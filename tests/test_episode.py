@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -23,37 +22,6 @@ def fields_of_a_batch() -> dict[str, Tensor]:
     for i, name in enumerate(PER_TOKEN, start=1):
         fields[name] = i * RESPONSE_MASK.float()
     return fields
-
-
-def test_a_consistent_batch_is_accepted() -> None:
-    assert len(Batch(**fields_of_a_batch())) == 2
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("input_ids", torch.zeros(2, 6, dtype=torch.int64), "input_ids"),
-        ("credits", torch.zeros(2, 1), "credits"),
-        ("credits", torch.zeros(3), "credits"),
-        # the padding of the second turn counts in one mask only
-        ("response_mask", torch.ones(2, 3, dtype=torch.bool), "different response tokens"),
-        *[(name, torch.zeros(2, 4), name) for name in PER_TOKEN],
-        *[(name, torch.zeros(2, 3, dtype=torch.float64), name) for name in PER_TOKEN],
-        *[(name, ONE_OUTSIDE, f"{name} is not 0 outside") for name in PER_TOKEN],
-        ("values", torch.full((2, 3), torch.nan), "values is not 0 outside"),
-    ],
-)
-def test_an_inconsistent_batch_is_refused(field: str, value: Tensor, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Batch(**(fields_of_a_batch() | {field: value}))
-
-
-def test_more_rows_of_tokens_than_turns_are_refused() -> None:
-    fields = fields_of_a_batch()
-    for name in ("input_ids", "attention_mask"):
-        fields[name] = fields[name].repeat(2, 1)
-    with pytest.raises(ValueError, match="2 turns"):
-        Batch(**fields)
 
 
 def test_rows_picks_the_same_turns_of_every_field() -> None:

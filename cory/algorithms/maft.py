@@ -14,16 +14,15 @@ from torch import Tensor
 from cory.algorithms.maft_data import DebateCollector
 from cory.config import MaftConfig
 from cory.endpoint import Endpoint
-from cory.episode import Context, Metrics, Prompt
+from cory.episode import Context, Prompt
 from cory.evaluation.debates import MaftMetrics
 from cory.evaluation.diversity import Diversity
-from cory.evaluation.evaluate import Evaluator, TeamEvaluator
-from cory.evaluation.responses import TEAM, BeforeEach, EvalRequest
+from cory.evaluation.evaluate import TeamEvaluator
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Actor, Policy
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Identified, Plain, SumUp, Told
-from cory.rollout.endpoint import REPLIES, EndpointActor, Server
+from cory.rollout.endpoint import REPLIES, EndpointActor
 from cory.rollout.scheduler import Cast
 from cory.tasks import Form, Task
 from cory.trainers.parts import Parts
@@ -39,29 +38,26 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     policies: dict[str, Policy] = {}
     pretrained = {name: p.detach() for name, p in parts.bundle.pretrained.named_parameters()}
     actors: dict[str, Actor] = {}
+    endpoint: Endpoint | None = None
     if config.endpoint is None:
         policies = parts.new_policies(config.names())
         actors |= policies
         actors[BASE] = next(iter(policies.values())).reference(BASE)
     else:  # one model speaks for every agent, and none learns
-        server = Server(Endpoint(config.endpoint, Path(parts.config.run_dir) / REPLIES))
-        actors |= {name: EndpointActor(name, server) for name in (*config.names(), BASE)}
-    prompts = parts.task.held_out(parts.config.evaluation.prompts, parts.config.evaluation.split)
-    questions = [prompt.text for prompt in prompts]
-    diversity = Diversity(config.diversity, parts.bundle.device, questions)
-    evaluator: Evaluator = TeamEvaluator(
+        endpoint = Endpoint(config.endpoint, Path(parts.config.run_dir) / REPLIES)
+        actors |= {name: EndpointActor(name, endpoint) for name in (*config.names(), BASE)}
+    diversity = Diversity(config.diversity, parts.bundle.device)
+    evaluator = TeamEvaluator(
         policies,
         parts.task,
         parts.reward,
         config.sampling,
         evaluated.play,
         actors,
-        team_metrics=MaftMetrics(config, policies, actors[BASE], diversity),
+        team_metrics=MaftMetrics(config, policies, actors[BASE], diversity, endpoint),
         alone=False,
         rows=parts.config.hardware.responses_at_once,
     )
-    if config.endpoint is not None:
-        evaluator = EndpointEvaluator(server, evaluator)
     talk: Debate | Hinted = debates.debate(config.agents, config.turns)
     if config.select == "correct":
         talk = Hinted(config, parts.task, parts.bundle)
@@ -80,31 +76,6 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
             config, name, iteration, starts.get(name)
         ),
     )
-
-
-@dataclass(frozen=True)
-class EndpointEvaluator:
-    """An evaluation, and the requests and tokens spent so far; an `Evaluator`.
-
-    Those of earlier starts of the run count, too.
-    """
-
-    server: Server
-    evaluate: Evaluator
-
-    def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
-        """As `Evaluator`; it can also be interrupted while replies come, which are kept."""
-
-        def watched(done: int, rows: int) -> None:
-            before_each(done, rows)
-            self.server.watch = lambda come, asked: before_each(done, rows)
-
-        metrics = self.evaluate(request, watched)
-        requests, tokens = self.server.endpoint.spent()
-        return metrics | {
-            f"eval/endpoint_requests/{TEAM}": float(requests),
-            f"eval/endpoint_tokens/{TEAM}": float(tokens),
-        }
 
 
 def finetune_plan(

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from cory.config import MaporlConfig, SFTConfig, require
 from cory.episode import Context, Episode, score_of
-from cory.evaluation.debates import DebateMetrics, roll_out_metrics
+from cory.evaluation.debates import debate_metrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.functional.credit import DebateCredit, repeats
 from cory.functional.votes import VoteRule
@@ -152,6 +152,7 @@ class TrainedDebates:
         """Debates of as many agents and rounds as the settings evaluate."""
         config, parts = self.config, self.parts
         agents, rounds = config.evaluation_agents, config.evaluation_turns
+        vote = VoteRule(config.vote_ties, config.unreadable_votes)
         return TeamEvaluator(
             policies,
             parts.task,
@@ -159,7 +160,7 @@ class TrainedDebates:
             config.sampling,
             self.debate(agents, rounds).play,
             actors,
-            team_metrics=DebateMetrics(agents, VoteRule(config.vote_ties, config.unreadable_votes)),
+            team_metrics=partial(debate_metrics, agents, vote),
         )
 
 

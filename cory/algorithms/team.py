@@ -19,7 +19,7 @@ from cory.functional.credit import mean_over_roles, own_and_later, own_return
 from cory.functional.statistics import mean
 from cory.models.policy import Actor, Policy, PPOPolicy
 from cory.rewards import Reward
-from cory.rollout.endpoint import REPLIES, EndpointActor, Server
+from cory.rollout.endpoint import REPLIES, EndpointActor
 from cory.rollout.team import TeamRules, team_play
 from cory.runs.export import export_agents, load_agent
 from cory.runs.run_dir import AGENTS
@@ -160,7 +160,7 @@ def team_actors(
             actors[name] = next(iter(agents.values())).reference(name)
         elif kind == "endpoint":
             assert config.endpoint is not None  # settings without one were refused
-            actors[name] = EndpointActor(name, Server(Endpoint(config.endpoint, run_dir / REPLIES)))
+            actors[name] = EndpointActor(name, Endpoint(config.endpoint, run_dir / REPLIES))
     return actors
 
 
@@ -185,7 +185,7 @@ def rules_of(config: TeamConfig, actors: Mapping[str, Actor]) -> TeamRules:
 
 
 @dataclass
-class ReturnedOrScored:
+class ReturnedOrScored(Reward):
     """The rewards that a play has returned; where it returns nothing, those of `reward=`."""
 
     reward: Reward

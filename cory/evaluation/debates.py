@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from cory.config import MaftConfig
+from cory.endpoint import Endpoint
 from cory.episode import Episode, Metrics, Prompt
 from cory.evaluation.diversity import DebateRecord, Diversity
 from cory.evaluation.response_scores import mean_with_interval
@@ -21,46 +22,42 @@ from cory.models.policy import Actor, Policy, asked_of
 from cory.tasks import Task
 
 
-@dataclass(frozen=True)
-class DebateMetrics:
-    """The metrics of evaluated debates; a `TeamEvaluator.team_metrics`.
+def debate_metrics(
+    agents: int, vote: VoteRule, task: Task, responses: ResponseSet, request: EvalRequest
+) -> Metrics:
+    """Accuracy of votes and single answers by round, and changes of answers between rounds.
 
-    Metrics are named by `turn_<n>`: the rounds, from 1.
+    But for its first two arguments a `TeamEvaluator.team_metrics`. Metrics are named by
+    `turn_<n>`: the rounds, from 1.
     """
-
-    agents: int
-    vote: VoteRule
-
-    def __call__(self, task: Task, responses: ResponseSet, request: EvalRequest) -> Metrics:
-        """Accuracy of votes and single answers by round, and changes of answers between rounds."""
-        answers = [answers_by_round(task, row["turns"], self.agents) for row in responses.lines]
-        golds = gold_answers(task, responses)
-        right = [
-            [[answer == gold for answer in given] for given in rounds]
-            for rounds, gold in zip(answers, golds, strict=True)
+    answers = [answers_by_round(task, row["turns"], agents) for row in responses.lines]
+    golds = gold_answers(task, responses)
+    right = [
+        [[answer == gold for answer in given] for given in rounds]
+        for rounds, gold in zip(answers, golds, strict=True)
+    ]
+    prefix = "" if responses.samples is not None else "greedy_"
+    metrics: Metrics = {}
+    for number in range(len(answers[0])):
+        votes = [
+            vote.score(rounds[number], gold, tie_breaker(request, row, number))
+            for row, (rounds, gold) in enumerate(zip(answers, golds, strict=True))
         ]
-        prefix = "" if responses.samples is not None else "greedy_"
-        metrics: Metrics = {}
-        for number in range(len(answers[0])):
-            votes = [
-                self.vote.score(rounds[number], gold, tie_breaker(request, row, number))
-                for row, (rounds, gold) in enumerate(zip(answers, golds, strict=True))
-            ]
-            who, count = f"turn_{number + 1}", len(responses.prompts)
-            means = by_prompt(votes, count)
-            metrics |= mean_with_interval(f"{prefix}vote", who, means, len(votes))
-            singles = [value for rounds in right for value in rounds[number]]
-            metrics[f"eval/{prefix}right/{who}"] = sum(singles) / len(singles)
-            tries = responses.samples or 1
-            rows = [mean(rounds[number]) for rounds in right]
-            request.scores.add(f"eval/{prefix}vote/{who}", means, tries)
-            request.scores.add(f"eval/{prefix}right/{who}", by_prompt(rows, count), tries)
-        if responses.samples is None:
-            return metrics
-        scores = [turn["score"] for row in responses.lines for turn in row["turns"]]
-        given = torch.tensor([float(score) for score in scores if score is not None])
-        metrics[f"eval/score/{TEAM}"] = given.mean().item()
-        return metrics | transition_metrics(right)
+        who, count = f"turn_{number + 1}", len(responses.prompts)
+        means = by_prompt(votes, count)
+        metrics |= mean_with_interval(f"{prefix}vote", who, means, len(votes))
+        singles = [value for rounds in right for value in rounds[number]]
+        metrics[f"eval/{prefix}right/{who}"] = mean(singles)
+        tries = responses.samples or 1
+        rows = [mean(rounds[number]) for rounds in right]
+        request.scores.add(f"eval/{prefix}vote/{who}", means, tries)
+        request.scores.add(f"eval/{prefix}right/{who}", by_prompt(rows, count), tries)
+    if responses.samples is None:
+        return metrics
+    scores = [turn["score"] for row in responses.lines for turn in row["turns"]]
+    given = torch.tensor([float(score) for score in scores if score is not None])
+    metrics[f"eval/score/{TEAM}"] = given.mean().item()
+    return metrics | transition_metrics(right)
 
 
 def gold_answers(task: Task, responses: ResponseSet) -> list[Hashable | None]:
@@ -134,13 +131,14 @@ class MaftMetrics:
     policies: Mapping[str, Policy]
     base: Actor  # the untrained model
     diversity: Diversity
+    endpoint: Endpoint | None  # that speaks for the agents
 
     def __call__(self, task: Task, responses: ResponseSet, request: EvalRequest) -> Metrics:
         """Accuracy of votes and of the first agent by round, and the diversity of the answers."""
         config, agents = self.config, self.config.evaluation_agents
         vote = VoteRule(config.vote_ties, config.unreadable_votes)
         rounds = range(config.evaluation_turns)
-        metrics = DebateMetrics(agents, vote)(task, responses, request)
+        metrics = debate_metrics(agents, vote, task, responses, request)
         rows = [row["turns"] for row in responses.lines]
         answers = [answers_by_round(task, turns, agents) for turns in rows]
         golds = gold_answers(task, responses)
@@ -179,7 +177,12 @@ class MaftMetrics:
         # a model behind an endpoint is no policy, and is asked for no likelihood
         last = [config.policy(rounds[-1], agent) for agent in range(agents)]
         policies = [self.policies[name] for name in last if name in self.policies]
-        return metrics | self.diversity.measure(debates, kinds, policies)
+        metrics |= self.diversity.measure(debates, kinds, policies)
+        if self.endpoint is not None:
+            requests, tokens = self.endpoint.spent()
+            metrics[f"eval/endpoint_requests/{TEAM}"] = float(requests)
+            metrics[f"eval/endpoint_tokens/{TEAM}"] = float(tokens)
+        return metrics
 
     def _base_responses(self, prompts: Sequence[Prompt], request: EvalRequest) -> list[list[str]]:
         """The untrained model's response to each problem, where a metric needs it."""

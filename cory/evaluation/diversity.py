@@ -4,9 +4,9 @@ Frozen models that compare responses, an encoder and a likelihood scorer, are in
 they are used: agents and their optimisers need the room.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch import Tensor
 from cory import distributed
 from cory.config import DiversityConfig, require
 from cory.episode import Metrics
-from cory.functional.logprobs import pad_right, pad_turns
+from cory.functional.logprobs import pad_turns, padded
 from cory.functional.statistics import mean
 from cory.functional.votes import (
     agreeing,
@@ -29,7 +29,6 @@ from cory.models.loading import load_encoder, load_language_model, load_tokenize
 from cory.models.policy import Policy
 from cory.models.tokenization import Texts
 
-T = TypeVar("T")
 KEY = "algorithm.diversity"
 
 
@@ -69,7 +68,7 @@ class Encoder(FrozenModel):
         rows = [row or [self.pad] for row in self.texts.ids(texts, self.longest)]
 
         def embed(batch: Sequence[list[int]]) -> Tensor:
-            ids, mask = pad_right(batch, self.pad)
+            ids, mask = padded(batch, self.pad)
             states = model(
                 input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)
             ).last_hidden_state.float()
@@ -90,42 +89,21 @@ class Scorer(FrozenModel):
 
     setting = "scorer"
 
-    def __init__(
-        self, path: str, config: DiversityConfig, device: torch.device, questions: Sequence[str]
-    ) -> None:
-        """questions: of an evaluation; ConfigError where one leaves no room for a response"""
-        super().__init__(path, config, device)
-        most = max(len(self._question(question)) for question in questions)
-        require(
-            most < self.longest,
-            f"{self.key}={path}: a question of {most} tokens leaves no room for a response; it "
-            f"reads {self.longest} ({KEY}.max_tokens={config.max_tokens})",
-        )
-
-    @torch.no_grad()
-    def compare(
-        self,
-        questions: Sequence[str],
-        responses: Sequence[Sequence[str]],
-        compare: Callable[[Tensor], T],
-    ) -> list[T]:
-        """`compare` applied to the distributions of each question's responses.
-
-        responses: several to each question
-        compare: takes log-probabilities (responses, V) float32
-        """
+    def loaded(self) -> Any:
+        """The model that `distributions` takes."""
         model = load_language_model(self.path, self.key, False, self.dtype).to(self.device)
         self.texts.fit(model)
-        pairs = list(zip(questions, responses, strict=True))
-        return distributed.map_rows(
-            pairs, 1, lambda batch: [compare(self._distributions(model, *pair)) for pair in batch]
-        )
+        return model
 
-    def _distributions(
-        self, model: torch.nn.Module, question: str, responses: Sequence[str]
-    ) -> Tensor:
+    @torch.no_grad()
+    def distributions(self, model: Any, question: str, responses: Sequence[str]) -> Tensor:
         """Log-probabilities of each response's mean distribution: (N, V) float32."""
-        shown = self._question(question)
+        shown = self.texts.ids([f"{question}\n"])[0]
+        require(
+            len(shown) < self.longest,
+            f"{self.key}={self.path}: a question of {len(shown)} tokens leaves no room for a "
+            f"response; it reads {self.longest} ({KEY}.max_tokens={self.config.max_tokens})",
+        )
         read = self.texts.pairs([f"{question}\n"] * len(responses), responses)
         response_ids = [ids[: self.longest - len(shown)] for _, ids in read]
         distributions = []
@@ -144,10 +122,6 @@ class Scorer(FrozenModel):
                 mean_distribution(row[: 1 + len(r)]) for row, r in zip(logits, rows, strict=True)
             ]
         return torch.stack(distributions)
-
-    def _question(self, question: str) -> list[int]:
-        """Token ids of a question on lines of its own."""
-        return self.texts.ids([f"{question}\n"])[0]
 
 
 @dataclass(frozen=True)
@@ -168,16 +142,13 @@ class Diversity:
     Agreement with the vote needs no model and is always measured.
     """
 
-    def __init__(
-        self, config: DiversityConfig, device: torch.device, questions: Sequence[str]
-    ) -> None:
-        """questions: those of an evaluation; too long ones are refused now."""
+    def __init__(self, config: DiversityConfig, device: torch.device) -> None:
         self.config = config
         self.encoder = self.scorer = None
         if config.encoder is not None:
             self.encoder = Encoder(config.encoder, config, device)
         if config.scorer is not None:
-            self.scorer = Scorer(config.scorer, config, device, questions)
+            self.scorer = Scorer(config.scorer, config, device)
 
     def measure(
         self, debates: Sequence[DebateRecord], kinds: Sequence[str], policies: Sequence[Policy]
@@ -230,26 +201,22 @@ class Diversity:
         # all rounds, or the last one alone
         rounds = range(len(kinds)) if to_base else range(len(kinds) - 1, len(kinds))
 
-        def kl_metrics(logp: Tensor) -> Metrics:
-            responses, base = logp[: agents * len(rounds)], logp[agents * len(rounds) :]
-            by_round = torch.split(responses, agents)
+        model = scorer.loaded()
+
+        def kl_metrics(debate: DebateRecord) -> Metrics:
+            texts = [text for number in rounds for text in debate.responses[number]]
+            logp = scorer.distributions(model, debate.question, [*texts, *debate.base])
+            by_round = logp[: len(texts)].view(len(rounds), agents, -1)
             metrics: Metrics = {}
             if agents > 1:
                 metrics[f"eval/kl_diversity/turn_{len(kinds)}"] = kl_diversity(by_round[-1])
             for kind in sorted(set(kinds)) if to_base else ():
-                own = [
-                    rows
-                    for number, rows in zip(rounds, by_round, strict=True)
-                    if kinds[number] == kind
-                ]
-                metrics[f"eval/kl_base/{kind}"] = kl_between(torch.cat(own), base)
+                own = by_round[[number for number in rounds if kinds[number] == kind]]
+                between = kl_between(own.flatten(0, 1), logp[len(texts) :])
+                metrics[f"eval/kl_base/{kind}"] = between
             return metrics
 
-        responses = [
-            [*(text for n in rounds for text in d.responses[n]), *(d.base if to_base else ())]
-            for d in debates
-        ]
-        each = scorer.compare([d.question for d in debates], responses, kl_metrics)
+        each = distributed.map_rows(debates, 1, lambda batch: [kl_metrics(d) for d in batch])
         return {name: mean([metrics[name] for metrics in each]) for name in each[0]}
 
 

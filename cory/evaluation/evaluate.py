@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from cory import distributed
 from cory.config import SamplingConfig
-from cory.episode import Episode, Metrics, Prompt
+from cory.episode import Episode, Metrics
 from cory.evaluation.response_scores import score_metrics
 from cory.evaluation.responses import (
     MEASURED,
@@ -27,16 +26,10 @@ from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.runs.files import Line
 from cory.tasks import Task
 
-
-class Evaluator(Protocol):
-    """Evaluates a run's policies on held-out prompts."""
-
-    def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
-        """The metrics; responses are left in `request.lines`, prompts' parts in `request.scores`.
-
-        Training is not affected: the responses are a function of weights, roles and seed.
-        """
-        ...
+# Evaluates a run's policies on held-out prompts: to the metrics. Responses are left in
+# `request.lines`, prompts' parts in `request.scores`. Training is not affected: the responses are a
+# function of weights, roles and seed.
+Evaluator = Callable[[EvalRequest, BeforeEach], Metrics]
 
 
 @dataclass(frozen=True)
@@ -69,11 +62,11 @@ class TeamEvaluator:
                 lines.append(line | {"turns": [line_turn(turn, prompt) for turn in episode.turns]})
             return lines
 
-        for responses, lines in in_batches(request, sets, size, answer, before_each):
-            responses.lines += lines
+        answered = in_batches(request, sets, size, answer, before_each)
         metrics: Metrics = {}
         request.scores.prompts = [prompt.id for prompt in sets[0].prompts]
-        for responses in sets:
+        for responses, lines in zip(sets, answered, strict=True):
+            responses.lines = lines
             if responses.kind == MEASURED:
                 metrics_of = self.team_metrics if responses.who == TEAM else score_metrics
                 metrics |= metrics_of(self.task, responses, request)
@@ -81,26 +74,21 @@ class TeamEvaluator:
 
     def _response_sets(self, request: EvalRequest) -> list[ResponseSet]:
         """The responses to sample, without their lines, in the order in which they are sampled."""
-        config, agents = request.config, self.agents
+        config = request.config
+        speakers = [*self.agents] if self.alone else [TEAM]
         prompts = self.task.held_out(config.prompts, config.split)
         probes = [
             replace(self.task.prompt_of(text), id=f"{PROBE}-{number}")
             for number, text in enumerate(config.probes)
         ]
-
-        def own(name: str, kind: str, asked: list[Prompt], samples: int | None) -> ResponseSet:
-            return ResponseSet(name, kind, asked, samples)
-
         sets: list[ResponseSet] = []
         for samples in (config.samples, None) if config.greedy else (config.samples,):
-            asked = agents if self.alone else {}
-            sets += [own(name, MEASURED, prompts, samples) for name in asked]
-            if config.team or not self.alone:
+            sets += [ResponseSet(name, MEASURED, prompts, samples) for name in speakers]
+            if config.team and self.alone:
                 sets.append(ResponseSet(TEAM, MEASURED, prompts, samples))
         if request.final and probes:
-            speakers = [*agents] if self.alone else [TEAM]
             for samples in (1, None):
-                sets += [own(name, PROBE, probes, samples) for name in speakers]
+                sets += [ResponseSet(name, PROBE, probes, samples) for name in speakers]
         return sets
 
     def _respond(self, request: EvalRequest, responses: ResponseSet, rows: range) -> list[Episode]:

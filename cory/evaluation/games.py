@@ -1,9 +1,10 @@
 """Evaluates a policy in games about held-out words, in both roles, against several opponents."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+
+from scipy import stats
 
 from cory.config import OfflineConfig
 from cory.episode import Metrics, Prompt
@@ -16,7 +17,7 @@ from cory.evaluation.responses import (
     as_line,
     in_batches,
 )
-from cory.functional.statistics import contributions, mean, standard_error
+from cory.functional.statistics import contributions, mean
 from cory.games.transcript import FinishedGame
 from cory.models.policy import Policy
 from cory.rewards.game_outcome import GameOutcome
@@ -57,11 +58,9 @@ class GameEvaluator:
     def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
         """As `Evaluator`; each line is a game."""
         matches = self._matches(request)
-        lines: dict[int, list[Line]] = {match.number: [] for match in matches}
         answer, size = partial(self._play, request), self.config.game_batch
         try:
-            for match, games in in_batches(request, matches, size, answer, before_each):
-                lines[match.number] += games
+            lines = in_batches(request, matches, size, answer, before_each)
         finally:
             self.opponents.dismiss()
         request.scores.prompts = [prompt.id for prompt in matches[0].prompts]
@@ -154,7 +153,7 @@ class GameEvaluator:
 
 def game_metrics(
     matches: Sequence[Match],
-    lines: Mapping[int, Sequence[Line]],
+    lines: Sequence[Sequence[Line]],
     roles: Sequence[str],
     scores: PromptScores,
 ) -> Metrics:
@@ -162,6 +161,8 @@ def game_metrics(
 
     What each word contributes to the win rates against others, among itself to games solved, goes
     to `scores`. A number that an opponent's games do not give, as without a valid game, is left out
+
+    lines: the games of every match
     """
     metrics: Metrics = {}
     measured = [match for match in matches if match.purpose == MEASURED]
@@ -174,10 +175,13 @@ def game_metrics(
         rates = []
         for role in roles:
             played = by_role[None if itself else role]
-            won = win_scores(played, role)
+            by_game = [win_scores([line], role) for line in played]
+            won = [score for own_score in by_game for score in own_score]
             if not won:
                 continue
-            rates.append(win_contributions(played, role, words))
+            # games about one word are not independent; the words are
+            sums = by_word([sum(own_score) for own_score in by_game], words)
+            rates.append(contributions(sums, by_word(list(map(len, by_game)), words)))
             metrics |= mean_with_error(f"win_rate_{role}", opponent, rates[-1])
             metrics[f"eval/wins_{role}/{opponent}"] = mean(score == 1 for score in won)
             if not itself:
@@ -200,9 +204,12 @@ def game_metrics(
             solves = by_word([float(len(line["winners"]) > 1) for line in games], words)
             counts = by_word([float(line["valid"]) for line in games], words)
             scores.add(f"eval/solved/{opponent}", contributions(solves, counts), tries)
-        turns = [(len(line["turns"]) + 1) // 2 for line in games]
-        metrics |= mean_with_error("game_turns", opponent, turns)
-        spoken = [own_turns for line in games if (own_turns := turns_of_policy(line))]
+        lengths = [(len(line["turns"]) + 1) // 2 for line in games]
+        metrics |= mean_with_error("game_turns", opponent, lengths)
+        said_by_policy = (
+            [turn for turn in line["turns"] if turn["agent"] == line["who"]] for line in games
+        )
+        spoken = [turns for turns in said_by_policy if turns]
         tokens = [mean(turn["tokens"] for turn in said) for said in spoken]
         metrics |= mean_with_error("utterance_tokens", opponent, tokens)
         empty = [mean(not turn["response"] for turn in said) for said in spoken]
@@ -210,26 +217,9 @@ def game_metrics(
     return metrics
 
 
-def win_contributions(lines: Sequence[Line], role: str, words: int) -> list[float]:
-    """What each word contributes to a role's win rate, see `contributions`.
-
-    Games about one word are not independent; the words are.
-
-    lines: games, of which at least one is valid; every word once, then every word again
-    """
-    won = [win_scores([line], role) for line in lines]
-    sums = by_word([sum(score) for score in won], words)
-    return contributions(sums, by_word([len(score) for score in won], words))
-
-
 def by_word(games: Sequence[float], words: int) -> list[float]:
     """The sum over each word's games; every word once, then every word again."""
     return [sum(games[start::words]) for start in range(words)]
-
-
-def turns_of_policy(line: Line) -> list[dict[str, Any]]:
-    """The policy's own turns in a game."""
-    return [turn for turn in line["turns"] if turn["agent"] == line["who"]]
 
 
 def win_scores(lines: Sequence[Line], role: str) -> list[float]:
@@ -246,7 +236,6 @@ def mean_with_error(name: str, opponent: str, values: Sequence[float]) -> Metric
     if not values:
         return {}
     metrics = {f"eval/{name}/{opponent}": mean(values)}
-    error = standard_error(values)
-    if error is not None:
-        metrics[f"eval/{name}_se/{opponent}"] = error
+    if len(values) > 1:
+        metrics[f"eval/{name}_se/{opponent}"] = float(stats.sem(values))
     return metrics

@@ -7,7 +7,7 @@ import torch
 
 from cory.episode import Metrics
 from cory.evaluation.responses import TEAM, EvalRequest, ResponseSet, by_prompt
-from cory.functional.statistics import any_of_first, interval, mean, pass_at_k
+from cory.functional.statistics import interval, mean, pass_at_k
 from cory.tasks import Task
 
 
@@ -79,12 +79,12 @@ def solved_by_prompt(
 
 
 def pass_metrics(who: str, k: int, solved: list[list[bool]]) -> Metrics:
-    """pass@k by the unbiased estimator, and by the paper's: one of the first k is right.
+    """pass@k by the unbiased estimator, and by that of Ma et al. (2024, 4.2): any of the first k.
 
     solved: of each prompt, whether each of its responses was right
     """
     unbiased = [pass_at_k(sum(tries), len(tries), k) for tries in solved]
-    first = [float(any_of_first(tries, k)) for tries in solved]
+    first = [float(any(tries[:k])) for tries in solved]
     responses = sum(map(len, solved))
     return mean_with_interval(f"pass_at_{k}", who, unbiased, responses) | mean_with_interval(
         f"any_of_{k}", who, first, len(first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -27,18 +27,16 @@ class PromptScores:
     """Filled by an evaluation, in the order of its prompts."""
 
     prompts: list[str] = field(default_factory=list)  # their ids
-    # metric -> one value per prompt; their mean is the metric, and their spread says how sure it is
-    values: dict[str, list[float]] = field(default_factory=dict)
     # metrics whose values are shares of what is right or won -> tries that each value is from
     shares: dict[str, int] = field(default_factory=dict)
+    # metric -> one value per prompt; their mean is the metric, and their spread says how sure it is
+    values: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, metric: str, values: Sequence[float], tries: int | None) -> None:
-        """Keep a metric's values; ValueError where they are not one per prompt.
+        """Keep a metric's values, one per prompt.
 
         tries: they are shares, of so many right or wrong tries each; None: they are not
         """
-        if len(values) != len(self.prompts):
-            raise ValueError(f"{metric}: {len(values)} values for {len(self.prompts)} prompts")
         self.values[metric] = list(values)
         if tries is not None:
             self.shares[metric] = tries
@@ -48,15 +46,6 @@ class PromptScores:
         return {
             f"{BEFORE}/{metric.removeprefix('eval/')}": mean(values)
             for metric, values in self.values.items()
-        }
-
-    def as_line(self, iteration: int) -> Line:
-        """A line of prompt_scores.jsonl."""
-        return {
-            "iteration": iteration,
-            "prompts": self.prompts,
-            "shares": self.shares,
-            "values": self.values,
         }
 
 
@@ -114,22 +103,22 @@ def in_batches(
     size: int,
     answer: Callable[[G, range], list[Line]],
     before_each: BeforeEach,
-) -> Iterator[tuple[G, list[Line]]]:
-    """The lines of all rows, batch by batch, each with its group; they are left in `request`, too.
+) -> list[list[Line]]:
+    """The lines of every group's rows, asked batch by batch; they are left in `request`, too.
 
     groups: rows that are answered alike; no batch has rows of two groups
     size: rows of a batch, at most
     answer(group, rows): makes the lines of a batch
     """
-    done, total = 0, sum(map(len, groups))
+    total, answered = sum(map(len, groups)), []
     for group in groups:
+        lines: list[Line] = []
         for start in range(0, len(group), size):
-            rows = range(start, min(start + size, len(group)))
-            before_each(done, total)
-            lines = answer(group, rows)
-            request.lines.extend(lines)
-            yield group, lines
-            done += len(rows)
+            before_each(len(request.lines), total)
+            lines += answer(group, range(start, min(start + size, len(group))))
+            request.lines.extend(lines[start:])
+        answered.append(lines)
+    return answered
 
 
 def as_line(request: EvalRequest, kind: str, who: str, sample: int | None, prompt: Prompt) -> Line:

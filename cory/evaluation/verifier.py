@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from cory import distributed
 from cory.config import SamplingConfig
-from cory.episode import Metrics, Prompt
+from cory.episode import Metrics, Prompt, Turn
 from cory.evaluation.responses import (
     MEASURED,
     BeforeEach,
@@ -43,8 +43,7 @@ class VerifierEvaluator:
         def answer(_: range, rows: range) -> list[Line]:
             return self._lines(request, prompts, rows)
 
-        batches = in_batches(request, [range(count)], size, answer, before_each)
-        lines = [line for _, batch in batches for line in batch]
+        (lines,) = in_batches(request, [range(count)], size, answer, before_each)
         given = [(turn["score"], turn["right"]) for line in lines for turn in line["turns"]]
         request.scores.prompts = [prompt.id for prompt in prompts]
         questions = [given[number :: len(prompts)] for number in range(len(prompts))]
@@ -57,22 +56,19 @@ class VerifierEvaluator:
         contexts = [prompt.opening for prompt in asked]
         questions = asked_of("solo", contexts, limit, (request.seed, MEASURED), rows.start)
         turns = self.author.turns(questions, limit, self.sampling)
-        scores = self.scores([turn.context for turn in turns], [turn.response for turn in turns])
         lines = []
-        for row, prompt, turn, score in zip(rows, asked, turns, scores, strict=True):
+        for row, prompt, turn, score in zip(rows, asked, turns, self._scores(turns), strict=True):
             turn.score = score
             right = self.task.is_right(turn.response, str(prompt.answer))
             line = as_line(request, MEASURED, self.policy.name, row // len(prompts), prompt)
             lines.append(line | {"turns": [line_turn(turn, prompt) | {"right": right}]})
         return lines
 
-    def scores(self, questions: Sequence[str], answers: Sequence[str]) -> list[float]:
-        """The verifier's probability that each answer is right.
-
-        questions: as they were shown to the author
-        """
+    def _scores(self, turns: Sequence[Turn]) -> list[float]:
+        """The verifier's probability that each answer is right, to what its author was shown."""
         bundle, model = self.policy.bundle, self.policy.model
-        rows = readings(bundle.texts, questions, answers, bundle.context_length)
+        shown, said = [turn.context for turn in turns], [turn.response for turn in turns]
+        rows = readings(bundle.texts, shown, said, bundle.context_length)
         size = self.policy.hardware.rollout_batch_size
         pad = int(bundle.tokenizer.pad_token_id)
         model.eval()

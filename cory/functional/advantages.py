@@ -110,10 +110,6 @@ def kl_penalised_rewards(credits: Tensor, kl: Tensor, mask: Tensor, kl_coef: flo
     mask: (B, R) bool, True on response tokens
     returns: (B, R)
     """
-    if kl.shape != mask.shape or credits.shape != mask.shape[:1]:
-        raise ValueError(
-            f"credits {tuple(credits.shape)}, kl {tuple(kl.shape)}, mask {tuple(mask.shape)}"
-        )
     penalty = torch.where(mask, -kl_coef * kl, 0.0)
     return penalty + torch.where(last_token(mask), credits[:, None], 0.0)
 
@@ -130,11 +126,6 @@ def gae(
     mask: (B, R) bool, True on response tokens
     returns: advantages (B, R), returns (B, R) = advantages + values; 0 where the mask is False
     """
-    if not rewards.shape == values.shape == mask.shape:
-        raise ValueError(
-            f"rewards {tuple(rewards.shape)}, values {tuple(values.shape)}, "
-            f"mask {tuple(mask.shape)} differ"
-        )
     rewards, values = torch.where(mask, rewards, 0.0), torch.where(mask, values, 0.0)
     advantages = torch.zeros_like(values)
     running = next_value = torch.zeros_like(values[:, 0])
@@ -221,8 +212,6 @@ class GroupStatistics(NamedTuple):
 
 def group_statistics(rewards: Tensor, groups: Tensor) -> GroupStatistics:
     """Statistics of each turn's group, from rewards (B,) and groups (B,)."""
-    if rewards.ndim != 1 or rewards.shape != groups.shape:
-        raise ValueError(f"rewards {tuple(rewards.shape)}, groups {tuple(groups.shape)}")
     # a (B, B) table and sums along its rows: on a GPU sums by index have no fixed order, and a
     # resumed run would not end with the same bits
     same = _same_group(groups)

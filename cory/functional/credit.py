@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from cory.episode import Episode, Turn, score_of
+from cory.functional.statistics import mean
 
 
 def own_score(episodes: Iterable[Episode]) -> None:
@@ -238,7 +239,7 @@ def transition_rates(changes: Sequence[Change]) -> dict[str, float]:
         return {}
     letter = {True: "r", False: "w"}
     rates = {
-        f"flow_{letter[before]}{letter[after]}": _share(
+        f"flow_{letter[before]}{letter[after]}": mean(
             (c.before, c.after) == (before, after) for c in changes
         )
         for before in (True, False)
@@ -249,14 +250,9 @@ def transition_rates(changes: Sequence[Change]) -> dict[str, float]:
         for beside in (False, True):
             own = [c for c in changes if c.before is before and c.others_before is beside]
             if own:
-                rates[f"revision_{change}_{letter[beside]}"] = _share(c.after is after for c in own)
+                rates[f"revision_{change}_{letter[beside]}"] = mean(c.after is after for c in own)
             others = [c for c in changes if c.others_before is before and c.before is beside]
             if others:
-                share = _share(c.others_after is after for c in others)
+                share = mean(c.others_after is after for c in others)
                 rates[f"influence_{change}_{letter[beside]}"] = share
     return rates
-
-
-def _share(cases: Iterable[bool]) -> float:
-    found = list(cases)
-    return sum(found) / len(found)

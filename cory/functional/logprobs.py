@@ -28,10 +28,6 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     x: any shape, float
     mask: same shape, bool
     """
-    if mask.dtype != torch.bool or mask.shape != x.shape:
-        raise ValueError(
-            f"mask must be bool of shape {tuple(x.shape)}, got {mask.dtype} {tuple(mask.shape)}"
-        )
     return torch.where(mask, x, 0.0).sum() / mask.sum().clamp(min=1)
 
 
@@ -52,17 +48,10 @@ def whiten(x: Tensor, mask: Tensor, epsilon: float = 1e-8) -> Tensor:
     return torch.where(mask, centred * torch.rsqrt(masked_var(x, mask) + epsilon), 0.0)
 
 
-def pad_left(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Rows of token ids padded on the left to the longest: ids (B, P) int64, mask (B, P) bool."""
-    return _pad(rows, pad_id, "left")
-
-
-def pad_right(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Rows of token ids padded on the right to the longest: ids (B, R) int64, mask (B, R) bool."""
-    return _pad(rows, pad_id, "right")
-
-
-def _pad(rows: Sequence[Sequence[int]], pad_id: int, side: str) -> tuple[Tensor, Tensor]:
+def padded(
+    rows: Sequence[Sequence[int]], pad_id: int, side: str = "right"
+) -> tuple[Tensor, Tensor]:
+    """Rows of token ids padded to the longest on one side: ids (B, L) int64, mask (B, L) bool."""
     ids = [torch.tensor(row, dtype=torch.int64) for row in rows]
     mask = [torch.ones_like(row, dtype=torch.bool) for row in ids]
     return pad_sequence(ids, True, pad_id, side), pad_sequence(mask, True, False, side)
@@ -77,7 +66,7 @@ def pad_turns(
     responses: B lists of token ids; an empty one is a row whose mask is all False
     returns: input_ids (B, L) int64, attention_mask (B, L) bool, response_mask (B, R) bool, R > 0
     """
-    context, context_mask = pad_left(contexts, pad_id)
+    context, context_mask = padded(contexts, pad_id, "left")
     width = max(1, *map(len, responses))  # a forward pass needs a column even if all are empty
     filled = [[*row, *[pad_id] * (width - len(row))] for row in responses]
     response = torch.tensor(filled, dtype=torch.int64)
@@ -119,8 +108,6 @@ def scaled(logits: Tensor, temperature: float) -> Tensor:
 
 def logprobs_of(logits: Tensor, tokens: Tensor) -> Tensor:
     """Log-probability (N,) float32 of each token (N,) under its row of logits (N, V)."""
-    if logits.shape[:-1] != tokens.shape:
-        raise ValueError(f"logits {tuple(logits.shape)} do not fit tokens {tuple(tokens.shape)}")
     return -F.cross_entropy(logits.float(), tokens, reduction="none")
 
 
@@ -130,8 +117,6 @@ def full_kl(logits: Tensor, ref_logits: Tensor) -> Tensor:
     logits, ref_logits: (N, V)
     returns: (N,) float32
     """
-    if logits.shape != ref_logits.shape:
-        raise ValueError(f"logits {tuple(logits.shape)} and reference {tuple(ref_logits.shape)}")
     logp = F.log_softmax(logits.float(), dim=-1)
     ref_logp = F.log_softmax(ref_logits.float(), dim=-1)
     return (logp.exp() * (logp - ref_logp)).sum(-1)
@@ -145,16 +130,12 @@ def sampled_kl(logprobs: Tensor, ref_logprobs: Tensor, estimator: str) -> Tensor
 
     logprobs, ref_logprobs: any equal shape, log-probability of the sampled token
     """
-    if logprobs.shape != ref_logprobs.shape:
-        raise ValueError(f"logprobs {tuple(logprobs.shape)}, {tuple(ref_logprobs.shape)} differ")
     difference = logprobs - ref_logprobs
     if estimator == "k1":
         return difference
     if estimator == "k2":
         return 0.5 * difference**2
-    if estimator == "k3":
-        return torch.expm1((-difference).clamp(max=MAX_LOG_RATIO)) + difference
-    raise ValueError(f"unknown KL estimator '{estimator}'; choose k1, k2 or k3")
+    return torch.expm1((-difference).clamp(max=MAX_LOG_RATIO)) + difference
 
 
 class TokenStatistics(NamedTuple):

@@ -45,7 +45,6 @@ def clipped_policy_loss(
         is one action (RLOO: Ahmadian et al., 2024). Its mean over the tokens is the loss of TRL's
         RLOOTrainer.
     """
-    _check_shapes(logprobs, old_logprobs, advantages, mask)
     difference = torch.where(mask, logprobs - old_logprobs, 0.0)
     deviation = 0.5 * difference.detach() ** 2
     if whole_responses:
@@ -116,7 +115,6 @@ def clipped_value_loss(
     returns: (B, R)
     mask: (B, R) bool, True on response tokens
     """
-    _check_shapes(values, old_values, returns, mask)
     # masked before squaring: a value outside the mask must not reach the gradient, NaN or not
     values, returns = torch.where(mask, values, old_values), torch.where(mask, returns, old_values)
     near = values.clamp(old_values - value_clip_range, old_values + value_clip_range)
@@ -132,7 +130,6 @@ def weighted_nll(logprobs: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
     mask: (B, R) bool, True on tokens to imitate
     returns: (B, R), 0 outside the mask
     """
-    _check_shapes(logprobs, mask)
     inside = torch.where(mask, logprobs, 0.0)  # values outside must not reach the gradient
     return -inside * weights[:, None]
 
@@ -161,7 +158,6 @@ def token_bce(logits: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
     mask: (B, R) bool, True on predictions that count
     returns: (B, R), 0 outside the mask
     """
-    _check_shapes(logits, mask)
     # masked before the logarithm: a logit outside the mask must not reach the gradient, NaN or not
     inside = torch.where(mask, logits, 0.0)
     losses = F.binary_cross_entropy_with_logits(
@@ -181,7 +177,6 @@ def utterance_logprobs(logprobs: Tensor, mask: Tensor, reduction: str) -> Tensor
     reduction: mean | sum
     returns: (B,), 0 where there are no tokens
     """
-    _check_shapes(logprobs, mask)
     total = torch.where(mask, logprobs, 0.0).sum(1)
     return total if reduction == "sum" else total / mask.sum(1).clamp(min=1)
 
@@ -292,10 +287,3 @@ def share_of_peak(progress: float, schedule: str, warmup: float, final: float = 
     else:
         left = 0.5 * (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup)))
     return final + (1 - final) * left
-
-
-def _check_shapes(*tensors: Tensor) -> None:
-    if len({t.shape for t in tensors}) != 1:
-        raise ValueError(f"shapes differ: {[tuple(t.shape) for t in tensors]}")
-    if tensors[-1].dtype != torch.bool:
-        raise ValueError(f"mask must be bool, got {tensors[-1].dtype}")

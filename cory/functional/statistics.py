@@ -1,4 +1,4 @@
-"""Means with standard errors, pass@k, AUC; intervals of means, shares and paired differences."""
+"""Means, pass@k, AUC; intervals of means, shares and paired differences."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -24,13 +24,6 @@ def mean(values: Iterable[float]) -> float:
     return sum(numbers) / len(numbers)
 
 
-def standard_error(values: Sequence[float]) -> float | None:
-    """Standard error of the mean; None below two values."""
-    if len(values) < 2:
-        return None
-    return float(np.std(values, ddof=1)) / math.sqrt(len(values))
-
-
 def binomial_se(share: float, count: int) -> float:
     """Standard error of a share of `count` trials."""
     return math.sqrt(share * (1 - share) / count)
@@ -47,11 +40,6 @@ def pass_at_k(right: int, of: int, k: int) -> float:
     return 1 - math.comb(of - right, k) / math.comb(of, k)
 
 
-def any_of_first(tries: Sequence[bool], k: int) -> bool:
-    """Whether one of the first k tries is right, as counted by Ma et al. (2024, 4.2)."""
-    return any(tries[:k])
-
-
 def interval(values: Sequence[float], responses: int) -> tuple[float, float]:
     """95 % confidence interval of the mean over all prompts, from a sample of prompts.
 
@@ -65,8 +53,6 @@ def interval(values: Sequence[float], responses: int) -> tuple[float, float]:
     responses: number of responses to all prompts together, at least one per prompt
     """
     count = len(values)
-    if not count or responses < count or not all(0 <= value <= 1 for value in values):
-        raise ValueError(f"{count} values from {responses} responses must lie in [0, 1]")
     centre = sum(values) / count
     variance = sum((value - centre) ** 2 for value in values) / count
     effective = float(count)
@@ -102,8 +88,6 @@ def contributions(sums: Sequence[float], counts: Sequence[float]) -> list[float]
     sums, counts: of each prompt, as the games won and the games that count
     """
     whole = sum(counts)
-    if not whole:
-        raise ValueError("nothing was counted")
     ratio, each = sum(sums) / whole, whole / len(counts)
     return [ratio + (own - ratio * count) / each for own, count in zip(sums, counts, strict=True)]
 
@@ -168,8 +152,6 @@ def auc(right: Sequence[float], wrong: Sequence[float]) -> float:
 
     right, wrong: scores of the right and of the wrong answers, neither empty
     """
-    if not right or not wrong:
-        raise ValueError("an AUC needs right and wrong answers")
     ordered = sorted(wrong)
     # twice the number of pairs won, so that ties stay whole numbers
     twice = sum(bisect_left(ordered, score) + bisect_right(ordered, score) for score in right)

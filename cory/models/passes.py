@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from cory.functional.logprobs import TokenStatistics, pad_left, token_statistics
+from cory.functional.logprobs import TokenStatistics, padded, token_statistics
 from cory.models.actor_critic import (
     EAGER,
     ActorCriticModel,
@@ -171,7 +171,7 @@ def prefill(
         read(model, beginning, torch.ones_like(beginning, dtype=torch.bool), cache)
         for layer in cache.layers:
             layer.spread(columns.clamp(min=0))
-    ids, mask = (t.to(device) for t in pad_left([row[-last:] for row in distinct], pad_id))
+    ids, mask = (t.to(device) for t in padded([row[-last:] for row in distinct], pad_id, "left"))
     held = torch.cat([held, mask], dim=1)
     states = read(model, ids, held, cache)
     if len(distinct) < len(contexts):

@@ -1,56 +1,40 @@
 """Rewards: each fills `turn.score` of all turns of an episode but absent ones.
 
-A new reward is a class with the method of `Reward`, and a line in the table REWARDS of
-cory/config/options.py; it may have those of `RunReward`, too. May import: config, distributed,
-endpoint, episode, functional, games, models, runs, tasks.
+A new reward is a `Reward`, and a line in the table REWARDS of cory/config/options.py. May import:
+config, distributed, endpoint, episode, functional, games, models, runs, tasks.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
 
 from cory.episode import Episode, Metrics
 
 
-class Reward(Protocol):
-    """Scores the turns of episodes; a protocol, nothing inherits from it."""
+class Reward:
+    """Scores the turns of episodes; one that does not follow the run has `score` alone."""
 
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` of every turn that is not absent."""
-        ...
+        raise NotImplementedError
+
+    def at(self, done: int) -> None:
+        """Called before an iteration, or an evaluation, with the number of iterations done."""
+
+    def metrics(self) -> Metrics:
+        """What is to be logged, of the scores since the last call."""
+        return {}
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What a reward may want to know of the run that it scores for."""
+    """What a reward may want to know of the run that it scores for; its builder is told."""
 
     folder: Path
     iterations: int
-    tokenizer: Any  # of the agents
     part: str | None = None  # its name in a sum of rewards
 
 
-@runtime_checkable
-class RunReward(Reward, Protocol):
-    """A reward that follows the run: it keeps files, has metrics of its own, or counts iterations.
-
-    Other rewards need none of these methods.
-    """
-
-    def begin(self, run: RunFacts) -> None:
-        """Called once, before the first score."""
-        ...
-
-    def at(self, done: int) -> None:
-        """Called before an iteration, or an evaluation, with the number of iterations done."""
-        ...
-
-    def metrics(self) -> Metrics:
-        """What is to be logged, of the scores since the last call."""
-        ...
-
-
-class ScoredOnce:
+class ScoredOnce(Reward):
     """Leaves turns alone that have a score, as debaters are shown: none is scored a second time.
 
     For rewards that score a turn by itself, whatever the others of its episode are.
@@ -62,9 +46,9 @@ class ScoredOnce:
     def score(self, episodes: list[Episode]) -> None:
         """As `Reward`; of an episode only the turns without a score are scored."""
         left = [
-            Episode(episode.prompt, [t for t in episode.turns if t.score is None and not t.absent])
+            Episode(episode.prompt, unscored)
             for episode in episodes
+            if (unscored := [t for t in episode.turns if t.score is None and not t.absent])
         ]
-        left = [episode for episode in left if episode.turns]
         if left:
             self.reward.score(left)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from cory import distributed
 from cory.config import ClassifierConfig, ConfigError, require
 from cory.episode import Episode, Prompt, Turn
-from cory.functional.logprobs import pad_right
+from cory.functional.logprobs import padded
 from cory.models.actor_critic import (
     DTYPES,
     attention_for,
@@ -27,20 +27,17 @@ from cory.models.loading import (
 )
 from cory.models.paths import context_length
 from cory.models.tokenization import Texts
+from cory.rewards import Reward
 
 
-class Classifier:
+class Classifier(Reward):
     """The logit or probability of one class for each text; its outputs are float32."""
 
-    def __init__(self, config: ClassifierConfig, task: Any, device: torch.device) -> None:
+    def __init__(self, config: ClassifierConfig, task: Any, device: torch.device, run: Any) -> None:
         self.config = config
         self.device = device
         self.tokenizer = load_tokenizer(config.path, "reward.path")
         has_template = self.tokenizer.chat_template is not None
-        require(
-            not config.chat or has_template,
-            f"reward.chat=true: the tokenizer of reward.path={config.path} has no chat template",
-        )
         self.chat = has_template if config.chat is None else config.chat
         self.model = _loaded(config, device)
         self.texts = Texts(self.tokenizer, f"reward.path={config.path}", self.chat)
@@ -77,7 +74,7 @@ class Classifier:
         pad = _padding(rows, int(self.tokenizer.pad_token_id))
         # decoders take their score at the last token that is not this one, whatever the mask says
         self.model.config.pad_token_id = self.model.config.get_text_config().pad_token_id = pad
-        ids, mask = pad_right(rows, pad)
+        ids, mask = padded(rows, pad)
         with products(self.model):
             logits: Tensor = self.model(
                 input_ids=ids.to(self.device), attention_mask=mask.long().to(self.device)
@@ -146,9 +143,4 @@ def _longest(config: ClassifierConfig, model: Any) -> int | None:
             and module.padding_idx is not None
         ]
         most -= max(first, default=0)
-    asked = config.max_tokens
-    require(
-        asked is None or most is None or asked <= most,
-        f"reward.max_tokens={asked} is more than the {most} tokens that {config.path} can read",
-    )
-    return most if asked is None else asked
+    return min((limit for limit in (most, config.max_tokens) if limit is not None), default=None)

@@ -7,14 +7,15 @@ from typing import Any
 
 from cory.config import ConfigError, ExactMatchConfig, ReturnedConfig
 from cory.episode import Episode
+from cory.rewards import Reward
 from cory.tasks import Task
 from cory.tasks.answer_kinds import judged
 
 
-class ExactMatch:
+class ExactMatch(Reward):
     """The task reads each response and compares it with the answer."""
 
-    def __init__(self, config: ExactMatchConfig, task: Task, device: Any) -> None:
+    def __init__(self, config: ExactMatchConfig, task: Task, device: Any, run: Any) -> None:
         self.task = task
 
     def score(self, episodes: list[Episode]) -> None:
@@ -26,10 +27,10 @@ class ExactMatch:
             turn.right, turn.score = right, float(right)
 
 
-class Returned:
+class Returned(Reward):
     """Stands where `algorithm.play` returns the rewards; refuses to score."""
 
-    def __init__(self, config: ReturnedConfig, task: Any, device: Any) -> None:
+    def __init__(self, config: ReturnedConfig, task: Any, device: Any, run: Any) -> None:
         pass
 
     def score(self, episodes: list[Episode]) -> None:

@@ -1,20 +1,21 @@
 """The reward of a game: 1 for winners, -1 for losers, 0 for both in a tie."""
 
-import torch
+from typing import Any
 
 from cory.config import GameOutcomeConfig
 from cory.games import GameRules
 from cory.games.rules import BROKE_RULES, GameResult
+from cory.rewards import Reward
 from cory.tasks.game import GameTask
 
 
-class GameOutcome:
+class GameOutcome(Reward):
     """Rewards each role by the result of the game (Cheng et al., 3.1 and App. B).
 
     Games are no episodes: it is asked for the result's worth, not for scores of turns.
     """
 
-    def __init__(self, config: GameOutcomeConfig, task: GameTask, device: torch.device) -> None:
+    def __init__(self, config: GameOutcomeConfig, task: GameTask, device: Any, run: Any) -> None:
         self.config = config
         self.game: GameRules = task.game
 

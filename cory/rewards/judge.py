@@ -6,38 +6,31 @@ from typing import Any
 from cory.config import JudgeConfig
 from cory.endpoint import Ask, Endpoint, Message, client_of
 from cory.episode import Episode, Metrics, Prompt, Turn, from_user
-from cory.rewards import RunFacts
+from cory.rewards import Reward, RunFacts
 
 REPLIES = "judge"  # in the run directory: the judge's replies; of a part of a sum with its name
 NUMBER = r"[-+]?\d+(?:\.\d+)?"
 
 
-class Judge:
+class Judge(Reward):
     """Asks for a grade of each response and reads it from the reply.
 
     The reply to a request is kept in the run directory, so that a run that goes on, or a response
     that was graded before, costs nothing.
     """
 
-    def __init__(self, config: JudgeConfig, task: Any, device: Any) -> None:
+    def __init__(self, config: JudgeConfig, task: Any, device: Any, run: RunFacts) -> None:
         self.config = config
         limits = {"lowest": f"{config.lowest:g}", "highest": f"{config.highest:g}"}
         self.rubric = config.rubric.format(mark=config.mark, **limits)
-        self.endpoint: Endpoint | None = None
+        name = REPLIES if run.part is None else f"{REPLIES}_{run.part}"
+        self.endpoint = Endpoint(config.endpoint, run.folder / f"{name}.jsonl")
         self.graded = self.unreadable = self.tokens = 0
 
     @staticmethod
     def prepare(config: JudgeConfig) -> None:
         """Refuse an endpoint without its package or key, before models are loaded."""
         client_of(config.endpoint)
-
-    def begin(self, run: RunFacts) -> None:
-        """As `RunReward`."""
-        name = REPLIES if run.part is None else f"{REPLIES}_{run.part}"
-        self.endpoint = Endpoint(self.config.endpoint, run.folder / f"{name}.jsonl")
-
-    def at(self, done: int) -> None:
-        """As `RunReward`; a grade does not depend on the iteration."""
 
     def metrics(self) -> Metrics:
         """Tokens per response, and the share of responses that got no grade."""
@@ -52,7 +45,6 @@ class Judge:
 
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` of every turn that is not absent; without a grade it is the lowest."""
-        assert self.endpoint is not None  # `begin` has opened it
         rows = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
         replies = self.endpoint.complete([Ask("grade", self._messages(*row)) for row in rows])
         lowest = self.config.lowest if self.config.output == "grade" else 0.0

@@ -6,48 +6,33 @@ import math
 import time
 import weakref
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from reprlib import repr as shown
 from types import SimpleNamespace
 from typing import Any
 
 from cory import distributed
 from cory.config import ConfigError, PythonRewardConfig, require
-from cory.episode import TEXT_ONLY, Episode, Metrics, Prompt, Turn
-from cory.rewards import RunFacts
+from cory.episode import Episode, Metrics, Prompt, Turn
+from cory.rewards import Reward, RunFacts
 from cory.user_function import RAISED, load_function, told
 
 Row = tuple[Prompt, Turn]
-# TRL gives `prompts`, `completions` and `completion_ids` in place of these columns
-NOT_COLUMNS = ("prompt", "completion", "completion_ids", "prompts", "completions")
+# what a call gives: scores, the columns of `log_extra`, the numbers of `log_metric`
+Called = tuple[list[float | None], dict[str, list[Any]], dict[str, list[float]]]
 
 
-@dataclass
-class Called:
-    """What one call of the function gave."""
-
-    scores: list[float | None] = field(default_factory=list)
-    columns: dict[str, list[Any]] = field(default_factory=dict)  # of `log_extra`
-    numbers: dict[str, list[float]] = field(default_factory=dict)  # of `log_metric`
-
-
-class PythonReward:
+class PythonReward(Reward):
     """Scores all turns of an iteration, or of a batch of an evaluation, by one call.
 
     The first process calls the function and tells the others what it returned, so a function sees
     all rows at once, however many processes there are, and is run once.
     """
 
-    def __init__(self, config: PythonRewardConfig, task: Any, device: Any) -> None:
+    def __init__(self, config: PythonRewardConfig, task: Any, device: Any, run: RunFacts) -> None:
         self.found = load_function("reward.function", config.function)
-        self.said = self.found.said
-        self.function = self.found.call
-        self.partial = False  # None may be returned: another part of a sum scores the turn
-        self.tokenizer: Any = None
-        self.prefix = ""  # of logged columns, in a sum of rewards
-        # what functions may read of TRL's `trainer_state`: iterations done, and those of the run;
-        # the first process alone calls them
-        self.state = SimpleNamespace(global_step=0, max_steps=0)
-        self.state.is_world_process_zero = self.state.is_local_process_zero = True
+        self.run = run
+        # what functions may read of TRL's `trainer_state`: iterations done, and those of the run
+        self.state = SimpleNamespace(global_step=0, max_steps=run.iterations)
         self.seconds: list[float] = []
         self.numbers: dict[str, list[float]] = {}
         # one for all calls, as in TRL: a client or a lock of an asynchronous function belongs to it
@@ -59,21 +44,8 @@ class PythonReward:
         """Import the function, before models are loaded."""
         load_function("reward.function", config.function)
 
-    def _accepted(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Of what is given, the keywords that the function takes."""
-        parameters = inspect.signature(self.function).parameters
-        if any(one.kind == one.VAR_KEYWORD for one in parameters.values()):
-            return given
-        return {name: value for name, value in given.items() if name in parameters}
-
-    def begin(self, run: RunFacts) -> None:
-        """As `RunReward`."""
-        self.tokenizer = run.tokenizer
-        self.state.max_steps = run.iterations
-        self.prefix = "" if run.part is None else f"{run.part}/"
-
     def at(self, done: int) -> None:
-        """As `RunReward`."""
+        """As `Reward`."""
         self.state.global_step = done
 
     def metrics(self) -> Metrics:
@@ -95,47 +67,56 @@ class PythonReward:
         if not rows:
             return
         began = time.perf_counter()
-        called = distributed.first_works(lambda: self._call(rows))
+        scores, columns, numbers = distributed.first_works(lambda: self._call(rows))
         self.seconds.append(time.perf_counter() - began)
-        for name, numbers in called.numbers.items():
-            self.numbers.setdefault(name, []).extend(numbers)
+        for name, logged in numbers.items():
+            self.numbers.setdefault(name, []).extend(logged)
+        prefix = "" if self.run.part is None else f"{self.run.part}/"
         for number, (_, turn) in enumerate(rows):
-            turn.score = called.scores[number]
-            turn.extra |= {
-                self.prefix + name: values[number] for name, values in called.columns.items()
-            }
+            turn.score = scores[number]
+            turn.extra |= {prefix + name: values[number] for name, values in columns.items()}
 
     def _call(self, rows: Sequence[Row]) -> Called:
         """Call the function; ConfigError as in `score`."""
-        called = Called()
-        given = self._accepted(self._arguments(rows, called))
+        said, function = self.found.said, self.found.call
+        columns: dict[str, list[Any]] = {}
+        numbers: dict[str, list[float]] = {}
+        given = self._arguments(rows) | {
+            "log_extra": lambda column, values: columns.update(
+                {str(column): [_plain(value) for value in values]}
+            ),
+            "log_metric": lambda name, value: numbers.setdefault(name, []).append(float(value)),
+        }
+        parameters = inspect.signature(function).parameters
+        if all(one.kind != one.VAR_KEYWORD for one in parameters.values()):
+            given = {name: value for name, value in given.items() if name in parameters}
         try:
-            returned = self.function(**given)
+            returned = function(**given)
             if inspect.isawaitable(returned):
-                returned = self.loop.run_until_complete(_awaited(returned))
+                returned = self.loop.run_until_complete(returned)
             if isinstance(returned, Iterable) and not isinstance(returned, str | bytes | dict):
                 returned = list(returned)  # of a generator, the function's body runs only now
         except RAISED as error:  # whatever a user's function raises
-            raise ConfigError(f"{self.said}: {told(error, self.found.file)}") from error
-        rule = f"{self.said}: it must return a list with a finite number for each completion"
-        require(isinstance(returned, list), f"{rule}, got {_shown(returned)}")
-        called.scores = [None if value is None else as_number(value) for value in returned]
-        for name, values in (("", returned), *called.columns.items()):
+            raise ConfigError(f"{said}: {told(error, self.found.file)}") from error
+        rule = f"{said}: it must return a list with a finite number for each completion"
+        require(isinstance(returned, list), f"{rule}, got {shown(returned)}")
+        for name, values in (("", returned), *columns.items()):
             what = f"log_extra('{name}', ...)" if name else "it"
             require(
                 len(values) == len(rows),
-                f"{self.said}: {what} gave {len(values)} values for {len(rows)} completions",
+                f"{said}: {what} gave {len(values)} values for {len(rows)} completions",
             )
-        for value, score, (_, turn) in zip(returned, called.scores, rows, strict=True):
+        scores = [None if value is None else as_number(value) for value in returned]
+        for value, score, (_, turn) in zip(returned, scores, rows, strict=True):
             require(
-                score is not None or (value is None and self.partial),
-                f"{rule}; it returned {_shown(value)} for {_shown(turn.response)} (None is for "
+                score is not None or (value is None and self.run.part is not None),
+                f"{rule}; it returned {shown(value)} for {shown(turn.response)} (None is for "
                 f"parts of reward=sum alone)",
             )
-        return called
+        return scores, columns, numbers
 
-    def _arguments(self, rows: Sequence[Row], called: Called) -> dict[str, Any]:
-        """All keywords that TRL gives a function, and `role`, `agent` and `round`, by row."""
+    def _arguments(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """The keywords that TRL gives a function, and `role`, `agent` and `round`, by row."""
         prompts, turns = [row[0] for row in rows], [row[1] for row in rows]
         given: dict[str, Any] = {
             "role": [turn.role for turn in turns],
@@ -146,8 +127,7 @@ class PythonReward:
             given["answer"] = [prompt.answer for prompt in prompts]
         # a column of the user's data has the last word about a name
         for name in dict.fromkeys(name for prompt in prompts for name in prompt.columns):
-            if name not in NOT_COLUMNS:
-                given[name] = [prompt.columns.get(name) for prompt in prompts]
+            given[name] = [prompt.columns.get(name) for prompt in prompts]
         return given | {
             "prompts": [
                 prompt.text if prompt.messages is None else [dict(one) for one in prompt.messages]
@@ -159,29 +139,9 @@ class PythonReward:
                 else [{"role": "assistant", "content": turn.response}]
                 for prompt, turn in rows
             ],
-            "completion_ids": [self._ids(turn) for turn in turns],
+            "completion_ids": [list(turn.response_ids) for turn in turns],
             "trainer_state": self.state,
-            "log_extra": lambda column, values: called.columns.update(
-                {str(column): [_plain(value) for value in values]}
-            ),
-            "log_metric": lambda name, value: self._log(called, name, value),
         }
-
-    def _ids(self, turn: Turn) -> list[int]:
-        if turn.response_ids != TEXT_ONLY or self.tokenizer is None:
-            return list(turn.response_ids)
-        ids: list[int] = self.tokenizer(turn.response, add_special_tokens=False)["input_ids"]
-        return ids
-
-    def _log(self, called: Called, name: str, value: Any) -> None:
-        number = as_number(value)
-        if number is None:
-            raise ValueError(f"log_metric('{name}', ...) takes a finite number, got {value!r}")
-        called.numbers.setdefault(name, []).append(number)
-
-
-async def _awaited(returned: Any) -> Any:
-    return await returned
 
 
 def as_number(value: Any) -> float | None:
@@ -199,9 +159,3 @@ def _plain(value: Any) -> Any:
         return value
     number = as_number(value)
     return str(value) if number is None else number
-
-
-def _shown(value: Any) -> str:
-    """A value as a refusal shows it: on one line, and not too long."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."

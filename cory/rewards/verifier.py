@@ -3,11 +3,12 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from cory import distributed
-from cory.config import ConfigError, VerifierRewardConfig, require
+from cory.config import VerifierRewardConfig, require
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.advantages import last_token
 from cory.functional.logprobs import pad_turns
@@ -25,6 +26,7 @@ from cory.models.actor_critic import (
 from cory.models.loading import load_language_model, load_tokenizer, nf4
 from cory.models.paths import require_context_length
 from cory.models.tokenization import Texts
+from cory.rewards import Reward
 from cory.runs.export import VALUE_HEAD, load_head, load_likelihood_coef
 from cory.tasks import Task
 from cory.tasks.answer_kinds import judge_rest
@@ -65,22 +67,7 @@ def whole_model(config: VerifierRewardConfig) -> str:
         return config.path
     if config.base is not None:
         return config.base
-    try:
-        return str(json.loads(described.read_text(encoding="utf-8"))["base_model_name_or_path"])
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise ConfigError(
-            f"reward.path={config.path}: its {ADAPTER} names no base; set reward.base"
-        ) from error
-
-
-def shown(prompt: Prompt, texts: Texts) -> str:
-    """A prompt as a verifier reads it; ConfigError for chat messages where it does not chat."""
-    require(
-        texts.chat or prompt.messages is None,
-        f"reward.chat=false: the verifier cannot be shown prompt {prompt.id}, which is made of "
-        f"chat messages; set reward.chat=true",
-    )
-    return texts.render(prompt.opening)
+    return str(json.loads(described.read_text(encoding="utf-8"))["base_model_name_or_path"])
 
 
 @torch.no_grad()
@@ -106,10 +93,12 @@ def correctness_probabilities(
     return probabilities
 
 
-class Verifier:
+class Verifier(Reward):
     """A language model with a value head, as trained by `algorithm=verifier`."""
 
-    def __init__(self, config: VerifierRewardConfig, task: Task, device: torch.device) -> None:
+    def __init__(
+        self, config: VerifierRewardConfig, task: Task, device: torch.device, run: Any
+    ) -> None:
         self.config = config
         self.task = task
         self.folder = folder = Path(config.path).expanduser()
@@ -123,10 +112,6 @@ class Verifier:
         # path of the model and its tokenizer, and the setting that it comes from
         self.source = whole_model(config), "reward.base" if self.adapter else "reward.path"
         self.tokenizer = load_tokenizer(*self.source)
-        require(
-            not config.chat or self.tokenizer.chat_template is not None,
-            f"reward.chat=true: the tokenizer of {key} has no chat template",
-        )
         path, setting = self.source
         self.texts = Texts(self.tokenizer, f"{setting}={path}", config.chat)
         self.model = self._model(device)
@@ -139,15 +124,11 @@ class Verifier:
 
     def _model(self, device: torch.device) -> ActorCriticModel:
         """The language model, with its adapter if the verifier is one, and a new value head."""
-        config, key = self.config, f"reward.path={self.config.path}"
+        config = self.config
         dtype, compute = DTYPES[config.precision], DTYPES[config.compute_precision]
-        packed = config.quantisation == "nf4"
-        require(
-            self.adapter or not packed,
-            f"reward.quantisation=nf4: {key} is a full model, trained in whole numbers; set "
-            f"reward.quantisation=none",
-        )
-        quantisation = nf4(config.double_quantisation, compute, dtype) if packed else None
+        quantisation = None
+        if config.quantisation == "nf4" and self.adapter:  # a full model was trained as it is
+            quantisation = nf4(config.double_quantisation, compute, dtype, "reward")
         attention = attention_for(config.attention, device, compute)
         lm = load_language_model(
             *self.source, False, dtype, quantisation, device, attention=attention
@@ -181,7 +162,7 @@ class Verifier:
     def _scores(self, turns: Sequence[tuple[Prompt, Turn]]) -> list[float]:
         rows = readings(
             self.texts,
-            [shown(prompt, self.texts) for prompt, _ in turns],
+            [self.texts.render(prompt.opening) for prompt, _ in turns],
             [turn.response for _, turn in turns],
             self.room,
         )

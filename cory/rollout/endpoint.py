@@ -1,7 +1,7 @@
 """A chat model behind an endpoint that speaks for agents."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cory.config import SamplingConfig
@@ -9,14 +9,6 @@ from cory.endpoint import TOO_LONG, Ask, Endpoint
 from cory.episode import TEXT_ONLY, Asked, Context, Turn, as_messages
 
 REPLIES = "endpoint.jsonl"  # in the run directory: the endpoint's replies
-
-
-@dataclass
-class Server:
-    """An endpoint, and what is called every few seconds while its replies come."""
-
-    endpoint: Endpoint
-    watch: Callable[[int, int], None] | None = None  # of replies so far, and in all
 
 
 @dataclass
@@ -28,14 +20,14 @@ class EndpointActor:
     """
 
     name: str
-    server: Server
+    endpoint: Endpoint
 
     def turns(
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
     ) -> list[Turn | None]:
         """As `Actor`; limit, sampling and random numbers are not used."""
         asks = [Ask(one.key, as_messages(one.context), shorter=True) for one in asked]
-        replies = self.server.endpoint.complete(asks, self.server.watch)
+        replies = self.endpoint.complete(asks)
         return [
             None
             if reply.finish_reason == TOO_LONG

@@ -20,7 +20,7 @@ from cory.games.rules import GameState
 from cory.games.scripted import RuleBasedPlayer
 from cory.games.transcript import FinishedGame
 from cory.models.policy import Actor, Policy
-from cory.rollout.endpoint import REPLIES, EndpointActor, Server
+from cory.rollout.endpoint import REPLIES, EndpointActor
 from cory.rollout.scheduler import Cast, RollOut
 from cory.runs.files import append_lines, keep_lines, whole_lines
 from cory.seeding import Key, generator
@@ -131,7 +131,7 @@ class Opponents:
         if config.asks_endpoint:
             assert config.endpoint is not None  # settings without one were refused
             self.endpoint = Endpoint(config.endpoint, run_dir / REPLIES)
-            self.actors[ENDPOINT] = EndpointActor(ENDPOINT, Server(self.endpoint))
+            self.actors[ENDPOINT] = EndpointActor(ENDPOINT, self.endpoint)
 
     def seats(self, name: str, kind: str) -> dict[str, Seat]:
         """What the opponent called `name` plays each role by.

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from cory.config import Config, nearest, require
 from cory.episode import Metrics
 from cory.evaluation.responses import BEFORE, BEFORE_ANY, BeforeEach, EvalRequest
 from cory.functional.statistics import mean
-from cory.rewards import RunReward
+from cory.rewards import Reward
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.recorder import Recorder
 from cory.runs.run_dir import BEST, ITERATIONS
@@ -51,7 +51,7 @@ class Loop:
     record: Recorder
     checkpoints: Checkpoints
     export: Callable[[Path, int], None]  # writes the agents as they are after so many iterations
-    reward: RunReward | None = None  # one that follows the run: logged with each iteration
+    reward: Reward = field(default_factory=Reward)  # logged with each iteration
     saved: int | None = field(default=None, init=False)  # iterations before the newest checkpoint
     pending: Metrics = field(default_factory=dict, init=False)  # what is not logged yet
     ended: int | None = field(default=None, init=False)  # iterations of the finished run before
@@ -134,8 +134,7 @@ class Loop:
 
     def _train(self, iteration: int) -> Metrics:
         """The iteration's roll-out and updates; the numbers of one that diverged are logged."""
-        if self.reward is not None:
-            self.reward.at(iteration)
+        self.reward.at(iteration)
         untouched = copy.deepcopy(self.algorithm.state_dict())
         try:
             metrics = self.algorithm.step(iteration)
@@ -144,12 +143,10 @@ class Loop:
                 self._save(iteration, algorithm=untouched)
             raise
         except TrainingDiverged as error:
-            own = {} if self.reward is None else self.reward.metrics()
-            self.record.log(iteration, self.pending | error.metrics | own)
+            self.record.log(iteration, self.pending | error.metrics | self.reward.metrics())
             error.args = (f"{error}; of its checkpoints, {self.checkpoints.newest()}",)
             raise
-        if self.reward is not None:
-            metrics |= self.reward.metrics()
+        metrics |= self.reward.metrics()
         last = iteration + 1 == self.config.algorithm.iterations
         if last or due(iteration, self.config.samples_every):
             kept = self.algorithm.episodes[: self.config.samples_kept]
@@ -163,8 +160,7 @@ class Loop:
         where: the evaluation, in the message of Stopped
         """
         config, iterations = self.config, self.config.algorithm.iterations
-        if self.reward is not None:
-            self.reward.at(min(iteration + 1, iterations))
+        self.reward.at(min(iteration + 1, iterations))
         request = EvalRequest(
             config.evaluation, config.seed, iteration, iteration + 1 >= iterations
         )
@@ -172,8 +168,8 @@ class Loop:
             metrics = self.algorithm.evaluate(request, before_each)
         kind = {"kind": BEFORE} if request.untrained else {}
         self.record.log_lines([line | kind for line in request.lines])
-        self.record.log_scores(request.scores.as_line(iteration))
-        of_reward = {} if self.reward is None else seconds_of(self.reward)
+        self.record.log_scores({"iteration": iteration, **asdict(request.scores)})
+        of_reward = seconds_of(self.reward)
         return request.scores.metrics() if request.untrained else metrics | of_reward
 
     @contextmanager
@@ -260,7 +256,7 @@ def check_names(config: Config, iteration: int, metrics: Metrics) -> None:
             distributed.note(f"{said} the first iteration{hint}")
 
 
-def seconds_of(reward: RunReward) -> Metrics:
+def seconds_of(reward: Reward) -> Metrics:
     """Seconds of a reward's calls in an evaluation; its other metrics are about training."""
     prefix = "time/"
     return {

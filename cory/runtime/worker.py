@@ -30,6 +30,7 @@ from cory.config import (
     HardwareConfig,
     OfflineConfig,
     builder,
+    judges,
     parse_config,
     plan_of,
     products_of,
@@ -38,7 +39,7 @@ from cory.config import (
 from cory.models.actor_critic import set_float32_products
 from cory.models.bundle import ModelBundle
 from cory.models.engine import start_process_group, stop_process_group
-from cory.rewards import Reward, RunFacts, RunReward
+from cory.rewards import Reward, RunFacts
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.export import export_agents
 from cory.runs.recorder import Recorder, memory_used, print_hints
@@ -105,11 +106,10 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
     torch.manual_seed(config.seed + distributed.rank())  # dropout, where it is on
     algorithm: Algorithm = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     agents = algorithm.agents
-    reward = parts.reward if isinstance(parts.reward, RunReward) else None
     record = Recorder(run_dir, config, used_before)
     checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
     export = partial(export_agents, agents, config, record.commit)
-    loop = Loop(algorithm, config, record, checkpoints, export, reward)
+    loop = Loop(algorithm, config, record, checkpoints, export, parts.reward)
     try:
         saves_from_here()
         if stopping_anywhere():  # by a signal that came while all was built
@@ -155,9 +155,10 @@ def check_context(config: Config, bundle: ModelBundle) -> None:
 
 def build_parts(config: Config) -> Parts:
     """Load models and data, and refuse settings that do not fit them."""
-    build_reward = builder("reward", config.reward.name)
-    if hasattr(build_reward, "prepare"):  # refuses what can be refused before models are loaded
-        build_reward.prepare(config.reward)
+    for scorer in judges(config.reward).values():
+        build_scorer = builder("reward", scorer.name)
+        if hasattr(build_scorer, "prepare"):  # refuses what it can before models are loaded
+            build_scorer.prepare(scorer)
     device = torch.device(config.hardware.device)
     if device.type == "cuda":
         device = torch.device("cuda", torch.cuda.current_device())  # this process's own
@@ -171,9 +172,8 @@ def build_parts(config: Config) -> Parts:
     for one in [] if algorithm.speaks_remotely() else bundles:
         check_context(config, one)
     task: Task = builder("task", config.task.name)(config.task, bundle.tokenizer, streams.data)
-    reward: Reward = build_reward(config.reward, task, device)
-    if isinstance(reward, RunReward):
-        reward.begin(RunFacts(Path(config.run_dir), algorithm.iterations, bundle.tokenizer))
+    run = RunFacts(Path(config.run_dir), algorithm.iterations)
+    reward: Reward = builder("reward", config.reward.name)(config.reward, task, device, run)
     require(
         algorithm.iterations == 0
         or isinstance(algorithm, OfflineConfig)  # several games may be about the same word

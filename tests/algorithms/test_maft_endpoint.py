@@ -56,14 +56,12 @@ def config_to(
     )
 
 
-def evaluated(
-    config: Config, before_each: Callable[[int, int], None] = lambda done, rows: None
-) -> tuple[Metrics, list[Line]]:
+def evaluated(config: Config) -> tuple[Metrics, list[Line]]:
     """What the evaluation of a run finds, and its lines."""
     trainer = builder("algorithm", "maft")(config.algorithm, build_parts(config))
     assert not trainer.agents
     request = EvalRequest(config.evaluation, config.seed, 0, final=True)
-    found = trainer.evaluate(request, before_each)
+    found = trainer.evaluate(request, lambda done, rows: None)
     return found, request.lines
 
 
@@ -161,21 +159,3 @@ def test_a_refusal_for_length_takes_the_next_shorter_wording(
     for _ in range(2):  # the second time without any request
         assert "also in its shortest wording" in refusal(lambda: evaluated(config))
     assert len(server.asked) == asked + 3  # the three agents are asked at once
-
-
-def test_it_can_be_asked_to_stop_while_replies_come(
-    config_to: Callable[..., Config], server: ChatServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cory.endpoint.BEAT_S", 0.01)
-    server.answer = lambda number, body: Said(answer(number, body).body, after=0.1)
-    looked = 0
-
-    def stop(done: int, rows: int) -> None:
-        nonlocal looked
-        looked += 1
-        if looked == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        evaluated(config_to(), stop)
-    assert len(server.asked) < 3

@@ -269,7 +269,7 @@ def test_policies_of_one_turn_and_of_all_learn(
     assert 0 < metrics["debate/right/turn_1"] < 1
     found, lines = measure(trainer, config, tmp_path)
     assert {f"eval/vote/turn_{t}" for t in (1, 2, 3)} <= found.keys()
-    assert trainer.evaluate.team_metrics.vote == VoteRule("random", "dropped")
+    assert trainer.evaluate.team_metrics.args[1] == VoteRule("random", "dropped")
     assert sum(found[f"eval/flow_{a}{b}/team"] for a in "rw" for b in "rw") == pytest.approx(1)
     team = [line for line in lines if line["who"] == "team"]
     assert all(len(line["turns"]) == 9 for line in team)  # three debaters, three turns

@@ -10,22 +10,18 @@ from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
-from transformers import AutoTokenizer
 
 from cory.config import Config, builder, parse_config
-from cory.episode import Asked, Context, Episode, Prompt
+from cory.episode import Asked, Context, Episode
 from cory.evaluation.responses import EvalRequest
 from cory.inference import load_team
 from cory.models.policy import Policy
-from cory.models.tokenization import Texts
-from cory.rewards.verifier import shown
 from cory.runs.export import export_agents
 from cory.runtime.worker import build_parts
 from cory.tasks.prompts import PromptsTask
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config
 from tests.support.llama import save_llama
-from tests.support.refusals import refusal
 
 Settings = Callable[..., Config]
 SYSTEM = {"role": "system", "content": "Be kind."}
@@ -182,17 +178,6 @@ def test_a_verifier_learns_from_whole_chats(own: Settings, monkeypatch: pytest.M
         for example in collected.examples["verifier"]
     ]
     assert contexts and all(context.startswith("[INST] Be kind.") for context in contexts)
-
-
-def test_a_verifier_reads_whole_chats(llama: str) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(llama)
-    messages = (SYSTEM, {"role": "user", "content": "Why?"})
-    chat, text = Prompt("a", "Why?", messages=messages), Prompt("b", "Why?")
-    chatting, plain = (Texts(tokenizer, "reward.path", chat=on) for on in (True, False))
-    assert shown(chat, chatting) == "<s>[INST] Be kind. [/INST]<s>[INST] Why? [/INST]"
-    assert shown(text, chatting) == "<s>[INST] Why? [/INST]"
-    assert shown(text, plain) == "Why?"
-    assert refusal(lambda: shown(chat, plain)).startswith("reward.chat=false: ")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 
 from cory.config import EvaluationConfig
 from cory.episode import Episode, Prompt, Turn
-from cory.evaluation.debates import DebateMetrics, roll_out_metrics
+from cory.evaluation.debates import debate_metrics, roll_out_metrics
 from cory.evaluation.responses import MEASURED, TEAM, EvalRequest, PromptScores, ResponseSet
 from cory.functional.votes import VoteRule
 
@@ -51,7 +51,7 @@ def metrics_of(
     responses: ResponseSet, ties: str = "expected", unreadable: str = "counted"
 ) -> dict[str, float]:
     task: Any = Letters()
-    return DebateMetrics(3, VoteRule(ties, unreadable))(task, responses, REQUEST)
+    return debate_metrics(3, VoteRule(ties, unreadable), task, responses, REQUEST)
 
 
 ONE = ["a", "b", "c", "a", "a", "c"]

@@ -147,12 +147,12 @@ def distribution(folder: str, question: str, response: str) -> torch.Tensor:
 
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_distributions_of_responses(tiny_model: str, batch_size: int) -> None:
-    scorer = Scorer(tiny_model, settings(batch_size=batch_size), CPU, [QUESTION, "it"])
-    said = [[*TEXTS, ""], ["bad"]]
-    found = scorer.compare([QUESTION, "it"], said, lambda logp: logp)
-    for question, responses, logp in zip([QUESTION, "it"], said, found, strict=True):
+    scorer = Scorer(tiny_model, settings(batch_size=batch_size), CPU)
+    model = scorer.loaded()
+    for question, responses in ((QUESTION, [*TEXTS, ""]), ("it", ["bad"])):
         expected = [distribution(tiny_model, question, response) for response in responses]
-        assert_close(logp, torch.stack(expected))
+        found = scorer.distributions(model, question, responses)
+        assert_close(found, torch.stack(expected))
 
 
 def test_nll_by_hand(policies: list[Policy]) -> None:
@@ -198,7 +198,7 @@ def test_what_a_debate_says(tiny_model: str, tiny_t5: str, policies: list[Policy
         debated([7, 8, 7], [TEXTS[0], TEXTS[1], TEXTS[3]], ["bad"]),
         debated([7, None, 8], TEXTS[:3], ["good", "a film"]),  # one agrees: no pair
     ]
-    found = Diversity(config, CPU, [QUESTION]).measure(debates, ["generation", "critic"], policies)
+    found = Diversity(config, CPU).measure(debates, ["generation", "critic"], policies)
     assert found.keys() == {
         *(f"eval/consensus_diversity/turn_{turn}" for turn in (1, 2)),
         *(f"eval/dissimilarity/turn_{turn}" for turn in (1, 2)),
@@ -235,7 +235,7 @@ def test_what_a_debate_says(tiny_model: str, tiny_t5: str, policies: list[Policy
 def test_which_answers_agree_is_what_the_first_process_finds(
     tiny_model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    diversity = Diversity(settings(encoder=tiny_model), CPU, [QUESTION])
+    diversity = Diversity(settings(encoder=tiny_model), CPU)
     debates = [debated([7, 7, 8], TEXTS[:3])]
     problems = "eval/dissimilarity_problems/turn_2"
     assert diversity.measure(debates, ["single"] * 2, [])[problems] == 1
@@ -257,7 +257,7 @@ def test_the_base_model_is_asked_what_agents_are_asked() -> None:
         diversity=settings(scorer="x", kl_to_base=True),
         sampling=SimpleNamespace(max_response_tokens=4),
     )
-    metrics = MaftMetrics(config, {}, cast(Any, Base()), cast(Any, None))
+    metrics = MaftMetrics(config, {}, cast(Any, Base()), cast(Any, None), None)
     request: Any = SimpleNamespace(seed=0)
     assert metrics._base_responses(prompts, request) == [["said"], ["said"]]
     assert asked == [prompts[0].opening, "2"] and asked[0] != "1 + 1"

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from cory.config import Config
 from cory.episode import Prompt
-from cory.evaluation.games import Match, game_metrics, win_scores
+from cory.evaluation.games import Match, game_metrics, mean_with_error, win_scores
 from cory.evaluation.responses import PromptScores
-from cory.functional.statistics import standard_error
 from cory.runs.files import Line
 from cory.trainers.offline import OfflineTrainer
 from tests.support.building import measure
@@ -49,8 +49,9 @@ def test_win_rate_by_hand() -> None:
     scores = win_scores(games, "attacker")
     assert scores == [1, 1, 0, 0.5] and win_scores(games, "defender") == [0, 0, 1, 0.5]
     spread = math.sqrt(sum((s - 0.625) ** 2 for s in scores) / 3) / 2
-    assert standard_error(scores) == pytest.approx(spread)
-    assert standard_error([1.0]) is None
+    found = mean_with_error("x", "im", scores)
+    assert found == pytest.approx({"eval/x/im": 0.625, "eval/x_se/im": spread})
+    assert mean_with_error("x", "im", [1.0]) == {"eval/x/im": 1.0}
 
 
 def test_both_roles_count_alike() -> None:
@@ -58,7 +59,7 @@ def test_both_roles_count_alike() -> None:
     attacking = [line("a"), line("a"), line("d"), line(""), line("", valid=False)]
     defending = [line("a"), line("a"), *[line("", valid=False)] * 3]
     matches = [match(0, "attacker", 5), match(1, "defender", 5)]
-    found = game_metrics(matches, {0: attacking, 1: defending}, ROLES, scores(5))
+    found = game_metrics(matches, [attacking, defending], ROLES, scores(5))
     assert found["eval/win_rate_attacker/im"] == 0.625
     assert found["eval/win_rate_defender/im"] == 0
     assert found["eval/win_rate/im"] == 0.3125
@@ -66,7 +67,7 @@ def test_both_roles_count_alike() -> None:
     error = found["eval/win_rate_attacker_se/im"]
     # 0.625 + (score - 0.625 for a game that counts) * 5 / 4
     each = [1.09375, 1.09375, -0.15625, 0.46875, 0.625]
-    assert error == pytest.approx(standard_error(each))
+    assert error == pytest.approx(stats.sem(each))
     assert found["eval/win_rate_se/im"] == pytest.approx(error / 2)
     assert found["eval/invalid/im"] == pytest.approx(4 / 10)
     assert found["eval/ties/im"] == pytest.approx(1 / 6)
@@ -81,7 +82,7 @@ def test_games_about_one_word_are_not_independent() -> None:
     """Two games about each of two words, the first word always won: two outcomes, not four."""
     games = [line("a"), line("d"), line("a"), line("d")]
     found = game_metrics([match(0, "attacker", 2), match(1, "defender", 2)],
-                         {0: games, 1: games}, ROLES, scores(2))  # fmt: skip
+                         [games, games], ROLES, scores(2))  # fmt: skip
     assert found["eval/win_rate_attacker_se/im"] == pytest.approx(0.5)
     # what the attacker wins of a word the defender loses: together nothing is left to chance
     assert found["eval/win_rate_se/im"] == pytest.approx(0.0)
@@ -89,7 +90,7 @@ def test_games_about_one_word_are_not_independent() -> None:
 
 def test_against_itself_both_roles_are_of_the_same_games() -> None:
     games = [line("a"), line("d"), line("a"), line("")]
-    found = game_metrics([match(0, None, 4, "itself")], {0: games}, ROLES, scores(4))
+    found = game_metrics([match(0, None, 4, "itself")], [games], ROLES, scores(4))
     assert found["eval/win_rate_attacker/itself"] == 0.625
     assert found["eval/win_rate_defender/itself"] == 0.375
     assert found["eval/win_rate/itself"] == 0.5 and "eval/win_rate_se/itself" not in found
@@ -97,16 +98,14 @@ def test_against_itself_both_roles_are_of_the_same_games() -> None:
 
 def test_games_in_which_both_win() -> None:
     games = [line("ad"), line(""), line("ad")]
-    found = game_metrics([match(0, None, 3, "itself")], {0: games}, ROLES, words := scores(3))
+    found = game_metrics([match(0, None, 3, "itself")], [games], ROLES, words := scores(3))
     assert words.values == {"eval/solved/itself": [1, 0, 1]}
     assert found["eval/solved/itself"] == pytest.approx(2 / 3)
     assert found["eval/win_rate_attacker/itself"] == pytest.approx((1 + 0.5 + 1) / 3)
 
 
 def test_nothing_is_made_up_where_no_game_is_valid() -> None:
-    found = game_metrics(
-        [match(0, None, 1, "itself")], {0: [line("", valid=False)]}, ROLES, scores(1)
-    )
+    found = game_metrics([match(0, None, 1, "itself")], [[line("", valid=False)]], ROLES, scores(1))
     assert found["eval/invalid/itself"] == 1
     assert not any("win_rate" in key or "ties" in key for key in found)
 

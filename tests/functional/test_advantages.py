@@ -42,21 +42,6 @@ def test_gae_by_hand() -> None:
     assert_close(returns, [[2.62, 3.8, 4.0], [3.0, 0.0, 0.0]])
 
 
-def test_shapes_must_agree() -> None:
-    for which in range(3):
-        tensors = [torch.zeros(4, 3), torch.zeros(4, 3), MASK]
-        tensors[which] = tensors[which][:, :2]
-        with pytest.raises(ValueError, match="differ"):
-            gae(*tensors, gamma=1.0, gae_lambda=1.0)
-    for credits, kl in ((CREDITS[:3], KL), (CREDITS, KL[:, :2])):
-        with pytest.raises(ValueError, match="credits"):
-            kl_penalised_rewards(credits, kl, MASK, 0.1)
-    with pytest.raises(ValueError, match="groups"):
-        leave_one_out(REWARDS, GROUPS[:2])
-    with pytest.raises(ValueError, match="differ"):
-        batch_normalised(torch.zeros(4, 2), MASK, gamma=1.0)
-
-
 # two groups of three and two, in any order, and an absent turn whose number must not matter
 GROUPS = torch.tensor([0, 1, 0, -1, 1, 0])
 REWARDS = torch.tensor([1.0, 10.0, 2.0, 99.0, 4.0, 6.0])

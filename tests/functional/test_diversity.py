@@ -57,8 +57,6 @@ def test_dissimilarity_by_hand() -> None:
     # pairs: parallel, orthogonal, orthogonal
     assert dissimilarity(torch.tensor([e, e, f])) == pytest.approx(2 / 3)
     assert dissimilarity(torch.tensor([[1.0, 5.0]] * 2)) == 0  # rounding leaves this cosine above 1
-    with pytest.raises(ValueError, match="two embeddings, got 1"):
-        dissimilarity(torch.ones(1, 4))
 
 
 def test_kl_by_hand() -> None:
@@ -75,8 +73,6 @@ def test_kl_diversity_is_the_mean_over_ordered_pairs() -> None:
     # of the six pairs of Q, r, r two are equal
     assert kl_diversity(logs(Q, r, r)) == pytest.approx((2 * q_to_r + 2 * r_to_q) / 6)
     assert kl_diversity(logs(Q, Q, Q)) == 0
-    with pytest.raises(ValueError, match="two distributions, got 1"):
-        kl_diversity(logs(P))
 
 
 def test_kl_between_takes_every_pair_in_one_direction() -> None:

@@ -42,12 +42,6 @@ def test_auc_by_hand(right: list[float], wrong: list[float], expected: float) ->
     assert_close(auc(right, wrong), expected)
 
 
-@pytest.mark.parametrize(("right", "wrong"), [([], [0.5]), ([0.5], []), ([], [])])
-def test_one_label_alone_is_refused(right: list[float], wrong: list[float]) -> None:
-    with pytest.raises(ValueError, match="right and wrong"):
-        auc(right, wrong)
-
-
 def test_contributions_to_an_auc() -> None:
     groups = [([0.9, 0.4], [0.4]), ([0.7], []), ([], [0.1, 0.8])]
     found = auc_contributions(groups)

@@ -65,7 +65,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def classifier(path: str, **settings: Any) -> Classifier:
-    return Classifier(CLASSIFIER.replace(path=path, **settings), None, torch.device("cpu"))
+    return Classifier(CLASSIFIER.replace(path=path, **settings), None, torch.device("cpu"), None)
 
 
 def scores(reward: Classifier) -> list[float]:

@@ -28,11 +28,11 @@ def test_exact_match_judges_every_turn_by_its_own_prompt(monkeypatch: pytest.Mon
         Episode(Prompt("1", "4 + 4", answer="8"), [Turn("x", "r", 0, "", "8", [1], [2])]),
     ]
     task: Any = LastDigit()
-    ExactMatch(ExactMatchConfig(name="exact_match"), task, None).score(scored)
+    ExactMatch(ExactMatchConfig(name="exact_match"), task, None, None).score(scored)
     assert [t.score for e in scored for t in e.turns] == [1.0, 0.0, 1.0]
     # whatever this process finds, the first one's verdict counts
     monkeypatch.setattr(distributed, "first_works", lambda work: [not right for right in work()])
-    ExactMatch(ExactMatchConfig(name="exact_match"), task, None).score(scored)
+    ExactMatch(ExactMatchConfig(name="exact_match"), task, None, None).score(scored)
     assert [t.right for e in scored for t in e.turns] == [False, True, False]
 
 

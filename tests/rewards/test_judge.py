@@ -11,7 +11,7 @@ import pytest
 
 from cory.config import JudgeConfig
 from cory.episode import Episode, Prompt, Turn
-from cory.rewards import RunFacts, RunReward
+from cory.rewards import RunFacts
 from cory.rewards.judge import Judge
 from tests.support.chat_server import Body, ChatServer, Said, judge, reply
 from tests.support.composing import parsed
@@ -27,9 +27,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def make(answer: Callable[[int, Body], Said], **settings: Any) -> tuple[ChatServer, Judge]:
         servers.append(ChatServer(answer))
-        reward = Judge(judge(servers[-1], **settings), None, None)
-        reward.begin(RunFacts(tmp_path, 9, None))
-        return servers[-1], reward
+        run = RunFacts(tmp_path, 9)
+        return servers[-1], Judge(judge(servers[-1], **settings), None, None, run)
 
     yield make
     for server in servers:
@@ -60,7 +59,6 @@ def scores(reward: Judge, *texts: str) -> list[float | None]:
 
 def test_grades_become_scores(start: Start) -> None:
     server, reward = start(words)
-    assert isinstance(reward, RunReward)
     assert scores(reward, "abc", "abcdefghij", "") == [0.3, 1.0, 0.0]
     messages = next(b["messages"] for b in server.asked if b["messages"][1]["content"][-1] == "c")
     assert messages == [
@@ -110,13 +108,11 @@ def test_the_same_response_is_paid_for_once(start: Start, tmp_path: Path) -> Non
     assert len(server.asked) == 2  # about two prompts
     assert scores(reward, "ab", "abc") == [0.2, 0.3]
     assert len(server.asked) == 3
-    again = Judge(reward.config, None, None)
-    again.begin(RunFacts(tmp_path, 9, None))
+    again = Judge(reward.config, None, None, RunFacts(tmp_path, 9))
     assert scores(again, "ab", "abc") == [0.2, 0.3]
     assert len(server.asked) == 3
     assert len((tmp_path / "judge.jsonl").read_text().splitlines()) == 3
-    part = Judge(reward.config, None, None)
-    part.begin(RunFacts(tmp_path, 9, None, "taste"))
+    part = Judge(reward.config, None, None, RunFacts(tmp_path, 9, "taste"))
     assert scores(part, "ab") == [0.2]
     assert (tmp_path / "judge_taste.jsonl").exists() and len(server.asked) == 4
 
@@ -149,8 +145,11 @@ def test_settings_that_cannot_be_are_refused(setting: str, rule: str) -> None:
     assert said.startswith(key) and rule in said
 
 
-def test_the_rubric_of_conf_states_its_range() -> None:
+def test_the_rubric_of_conf_states_its_range(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = parsed("reward=judge", MODEL, "reward.lowest=1", "reward.highest=5").reward
     assert isinstance(config, JudgeConfig) and config.endpoint.temperature == 0.0
-    rubric = Judge(config, None, None).rubric
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    rubric = Judge(config, None, None, RunFacts(tmp_path, 9)).rubric
     assert "gets 1, " in rubric and "gets 5. " in rubric and "Grade:" in rubric

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from cory.config import PythonRewardConfig
 from cory.episode import Episode, Prompt, Turn, reward_columns
-from cory.rewards import RunFacts, RunReward
+from cory.rewards import RunFacts
 from cory.rewards.python_function import PythonReward, as_number
 from tests.support.refusals import refusal
 
@@ -50,8 +50,9 @@ def episodes(**columns: list[Any]) -> list[Episode]:
     ]
 
 
-def reward_of(function: str) -> PythonReward:
-    return PythonReward(PythonRewardConfig(name="python", function=function), None, None)
+def reward_of(function: str, part: str | None = None) -> PythonReward:
+    config = PythonRewardConfig(name="python", function=function)
+    return PythonReward(config, None, None, RunFacts(Path(), 30, part))
 
 
 def scores(function: str, rows: list[Episode] | None = None) -> list[float | None]:
@@ -73,15 +74,13 @@ def test_it_gets_all_rows_in_order_and_where_the_run_stands(write: Write) -> Non
             return [float(len(text)) for text in completions]
         """
     )
-    rows = episodes(level=[1, 2], prompt=["not", "this"], tags=[["a"], None])
+    rows = episodes(level=[1, 2], tags=[["a"], None])
     rows[0].prompt = replace(rows[0].prompt, answer="7")
     reward = reward_of(function)
-    assert isinstance(reward, RunReward)
-    reward.begin(RunFacts(Path(), 30, None))
     reward.at(12)
     reward.score(rows)
     assert [turn.score for row in rows for turn in row.turns] == [7.0, 9.0, 7.0, 9.0]
-    seen = reward.function.__globals__["seen"]
+    seen = reward.found.call.__globals__["seen"]
     assert seen["step"] == (12, 30)
     assert seen["prompts"] == ["asked 0", "asked 0", "asked 1", "asked 1"]
     assert seen["completions"] == ["first 0", "second 0!", "first 1", "second 1!"]
@@ -90,7 +89,6 @@ def test_it_gets_all_rows_in_order_and_where_the_run_stands(write: Write) -> Non
     assert seen["answer"] == ["7", "7", None, None]
     assert seen["role"] == ["pioneer", "observer"] * 2 and seen["round"] == [0, 1, 0, 1]
     assert seen["agent"] == ["agent_0", "agent_1"] * 2
-    assert "prompt" not in seen
 
 
 def test_an_absent_turn_is_not_scored(write: Write) -> None:
@@ -162,8 +160,7 @@ def test_what_it_logs_is_kept(write: Write) -> None:
     assert logged == {"reward/logged/share": 0.5}
     assert reward.metrics() == {}
     # parts of a sum have columns of their own
-    reward.begin(RunFacts(Path(), 1, None, "one"))
-    reward.score(rows)
+    reward_of(function, "one").score(rows)
     assert rows[0].turns[1].extra["one/letters"] == 9
 
 
@@ -219,7 +216,7 @@ def test_what_cannot_be_imported_is_refused(source: str, rule: str, write: Write
         ("pass\ndef score(truth, **k): pass", "missing 1 required positional argument: 'truth'"),
         ("for text in completions: yield len(text) / 0", "mine.py, line 3: ZeroDivisionError"),
         ("raise ValueError('two\\nlines')", "ValueError: two lines"),
-        ("k['log_metric']('x', 'high')", "line 3: ValueError: log_metric('x', ...)"),
+        ("k['log_metric']('x', 'high')", "line 3: ValueError: could not convert"),
         ("k['log_extra']('x', [1]); return [1] * 4", "log_extra('x', ...) gave 1 values for 4"),
     ],
 )

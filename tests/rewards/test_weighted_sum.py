@@ -11,7 +11,7 @@ import torch
 
 from cory.config import Config, PythonRewardConfig, SumConfig
 from cory.episode import Episode, Prompt, Turn, reward_columns
-from cory.rewards import RunFacts, RunReward
+from cory.rewards import RunFacts
 from cory.rewards.weighted_sum import WeightedSum
 from tests.support.building import CLASSIFIER, build, measure
 
@@ -33,8 +33,9 @@ def mine(tmp_path: Path) -> Callable[[str], PythonRewardConfig]:
 
 
 def sum_of(weights: dict[str, Any], **parts: Any) -> WeightedSum:
-    settings = SumConfig(name="sum", parts=parts, weights=weights)
-    return WeightedSum(settings, None, torch.device("cpu"))  # type: ignore[arg-type]
+    settings: Any = SumConfig(name="sum", parts=parts, weights=weights)
+    task: Any = None
+    return WeightedSum(settings, task, torch.device("cpu"), RunFacts(Path(), 9))
 
 
 def episodes(*texts: str) -> list[Episode]:
@@ -61,12 +62,10 @@ def test_scores_are_added_with_their_weights(
 
 
 def test_parts_follow_the_run_and_log_under_their_names(
-    mine: Callable[[str], PythonRewardConfig], tmp_path: Path, tiny_judge: str
+    mine: Callable[[str], PythonRewardConfig], tiny_judge: str
 ) -> None:
     tone = CLASSIFIER.replace(path=tiny_judge)
     reward = sum_of({}, length=mine("score"), tone=tone)
-    assert isinstance(reward, RunReward)
-    reward.begin(RunFacts(tmp_path, 9, None))
     reward.at(4)
     reward.score(episodes("abc"))
     logged = reward.metrics()

@@ -58,7 +58,7 @@ def build_verifier(config: Config, letters: str = "aeiou") -> SupervisedTrainer:
     """The trainer of `config`, with answers that a random model can give."""
     parts = build_parts(config)
     task = Holds(parts.task, letters)
-    reward = ExactMatch(ExactMatchConfig(name="exact_match"), task, None)  # type: ignore[arg-type]  # judges only
+    reward = ExactMatch(ExactMatchConfig(name="exact_match"), task, None, None)  # type: ignore[arg-type]  # judges only
     parts = replace(parts, task=task, reward=reward)
     trainer = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     assert isinstance(trainer, SupervisedTrainer)

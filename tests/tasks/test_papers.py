@@ -216,7 +216,9 @@ def test_a_response_is_right_when_its_box_equals_the_solutions(make: Make) -> No
     prompt = Prompt("a", "Half?", r"\boxed{\frac12}")
     said = [r"\boxed{\frac{2}{4}}", r"\boxed{0.5} or \boxed{2}", "0.5", "\\boxed{...}"]
     turns = [Turn("a", "solo", 0, "", text, [1], [2]) for text in said]
-    ExactMatch(ExactMatchConfig(name="exact_match"), math, None).score([Episode(prompt, turns)])
+    ExactMatch(ExactMatchConfig(name="exact_match"), math, None, None).score(
+        [Episode(prompt, turns)]
+    )
     assert [turn.score for turn in turns] == [1.0, 0.0, 0.0, 0.0]
 
 
