@@ -22,7 +22,7 @@ class Option:
 class Game:
     """A word game: its rules, and how they end."""
 
-    rules: str  # module:name of a class with the members of `GameRules`, built from a judge
+    rules: str  # module:name of a class with the members of `Naming`, built from a judge
     one_wins: bool  # the roles play against each other; False: both win or both lose
 
 

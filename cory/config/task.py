@@ -1,7 +1,6 @@
 """Settings of `task=`."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -49,19 +48,13 @@ class TaskFacts(Settings):
         return False
 
 
-def _python_name(text: str) -> str:
-    if not text.isidentifier():
-        raise ValueError("must be a Python name")
-    return text
-
-
 class ProgramsConfig(Settings):
     """Training questions that come with programs, which are run to learn the answers."""
 
     path: Text  # hub: data set name; path: a folder with a file per split, or one file
     question_column: Text
     code_column: Text  # Python that defines `function`
-    function: Annotated[Text, AfterValidator(_python_name)]  # returns the answer
+    function: Text  # returns the answer
     seconds: Count  # of processor time that a program may use
     memory: Annotated[int, Field(ge=64)]  # MiB that it may use, the interpreter's own 20 included
 
@@ -230,9 +223,3 @@ class GameConfig(TaskFacts):
     @property
     def counts_whole_contexts(self) -> bool:
         return True
-
-    def word_files(self) -> dict[str, Path]:
-        """Setting -> the file of words that it names; none of a source that is no file."""
-        named = {"task.path": self.path if self.source == "path" else None}
-        named["task.test_path"] = self.test_path
-        return {key: Path(path).expanduser() for key, path in named.items() if path is not None}

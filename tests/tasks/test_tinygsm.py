@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cory.tasks.prompts import PromptsTask
-from cory.tasks.sandbox.process import ProgramResult, answer_of
+from cory.tasks.sandbox.process import answer_of
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
@@ -88,13 +88,12 @@ def test_the_answer_is_what_the_program_returns(
     ],
 )
 def test_whole_numbers_are_answers(returned: str, answer: str | None) -> None:
-    assert answer_of(ProgramResult("value", returned)) == answer
+    assert answer_of(returned) == answer
 
 
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("task.programs.function=f-1", "function=f-1: must be a Python name"),
         ("task.programs.code_column=body", "task.programs.code_column=body is not in the data; it"),
         ("task.programs.function=main", "task.programs.path={tmp}/tinygsm: no program returned an"),
     ],

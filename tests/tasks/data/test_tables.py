@@ -18,7 +18,7 @@ def test_a_name_is_no_pattern(tmp_path: Path) -> None:
         (tmp_path / folder / "x.csv").write_text(f"prompt\n{text}\n")
     path = tmp_path / "a[1]" / "x.csv"
     for place, split in ((path, "train"), (path.parent, "x")):
-        rows = rows_of("path", str(place), split, split_key="task.train_split")
+        rows = rows_of("path", str(place), split)
         assert [row.values for row in rows] == [{"prompt": "mine"}]
 
 
