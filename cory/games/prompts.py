@@ -1,5 +1,7 @@
 """Prompts of word games: the rules, the utterances so far, and the instruction to a player."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from cory.config.task import GameTexts
@@ -10,12 +12,12 @@ HEADING = 0.2
 NO_SPEAKER = 0.2
 
 
+@dataclass(frozen=True)
 class GamePrompts:
     """Makes the prompts of one game. No context ends in white space."""
 
-    def __init__(self, texts: GameTexts, game: GameRules) -> None:
-        self.texts = texts
-        self.game = game
+    texts: GameTexts
+    game: GameRules
 
     def context(self, position: GameState, role: str, style: int | None) -> str:
         """The prompt of `role`.

@@ -136,6 +136,7 @@ class Script:
         self.goes_with = (associations.met >= config.least_sentences) & (
             associations.lift >= config.least_lift
         )
+        self.replies = [tokens(answer)[:1] for answer in config.answers]  # how no and yes begin
         # columns of hints that are target words themselves
         self.target_hints = [
             column for hint, column in associations.columns.items() if hint in associations.rows
@@ -154,17 +155,11 @@ class Script:
                 asked = columns
                 continue
             hints += columns
-            answer = self.answer(utterance.text)
-            if asked and answer is not None:
-                answers.append((asked, answer))
+            first = tokens(utterance.text)[:1]
+            if asked and first in self.replies:
+                answers.append((asked, first == self.replies[True]))
             asked = []
         return Heard(list(dict.fromkeys(hints)), answers, ruled_out, asked)
-
-    def answer(self, text: str) -> bool | None:
-        """True for a text that begins with yes, False for no, None for neither."""
-        first = tokens(text)[:1]
-        no, yes = (tokens(answer)[:1] for answer in self.config.answers)
-        return first == yes if first in (no, yes) else None
 
     def evidence(self, heard: Heard, planned: Sequence[int] = ()) -> np.ndarray:
         """(W,) log of the belief in each word, up to a constant.

@@ -72,22 +72,7 @@ class FinishedGame(BaseModel):
             return read
         said = tuple(replace(one, text=one.text.strip()) for one in read.utterances)
         position, result = decided_state(game, GameState(read.word, read.max_turns, said))
-        return FinishedGame.of(position, result or TIE)
-
-    @staticmethod
-    def of(
-        position: GameState, outcome: GameResult, ids: list[list[int] | None] | None = None
-    ) -> FinishedGame:
-        """The game that ended in this state."""
-        return FinishedGame(
-            word=position.word,
-            max_turns=position.max_turns,
-            utterances=position.utterances,
-            winners=outcome.winners,
-            reason=outcome.reason,
-            valid=outcome.valid,
-            ids=ids,
-        )
+        return FinishedGame(**vars(position), **vars(result or TIE))
 
 
 def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:

@@ -67,7 +67,7 @@ class WordGame:
             position = position.after(role, text)
             ids.append(own)
             outcome = self.rules.outcome(position)
-        game = FinishedGame.of(position, outcome, ids if any(ids) else None)
+        game = FinishedGame(**vars(position), **vars(outcome), ids=ids if any(ids) else None)
         self.finished[cast.episode] = game
         self.ended(cast.episode, game)
 

@@ -55,7 +55,9 @@ def answer_kind(config: PromptsConfig) -> AnswerKind:
 
         wanted = "a formula, alone or in a closed \\boxed{...}"
         return AnswerKind(read_formula, formula_in_data, wanted)
-    return AnswerKind(final_text, text_in_data, "a text with letters or digits")
+    return AnswerKind(
+        final_text, lambda text: text if final_text(text) else None, "a text with letters or digits"
+    )
 
 
 def number_in_data(text: str) -> str | None:
@@ -74,11 +76,6 @@ def formula_in_data(text: str) -> str | None:
     """A formula in a box, whether or not it has one in the data."""
     formula = last_box(text if BOX.search(text) else f"\\boxed{{{text}}}")
     return f"\\boxed{{{formula}}}" if formula and plain_formula(formula) else None
-
-
-def text_in_data(text: str) -> str | None:
-    """Words, of which an answer can be read."""
-    return text if final_text(text) is not None else None
 
 
 def judged(form: Form, responses: Sequence[tuple[str, str]]) -> list[bool]:

@@ -32,11 +32,8 @@ class ImdbTask(PromptsTask):
 
     def sample(self, count: int) -> list[Prompt]:
         """The next training prompts: each review once per epoch, epochs in new random orders."""
-        prompts = []
-        for _ in range(count):  # one by one: the lengths come from the same stream as the order
-            (whole,) = super().sample(1)
-            prompts.append(self._beginning(whole, self.stream))
-        return prompts
+        draw = super().sample  # one by one: the lengths come from the same stream as the order
+        return [self._beginning(draw(1)[0], self.stream) for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` prompts of a split, or all; their lengths are the same every time."""

@@ -167,9 +167,7 @@ class PromptsTask(PromptsForm):
 
     def _prompts(self, part: str, split: str) -> list[Prompt]:
         config, rows = self.config, self._rows(part, split)
-        require(
-            bool(rows), f"task.{part}_split={split}: there is no row of task.only={config.only}"
-        )
+        require(bool(rows), f"task.{part}_split={split}: no row has task.only={config.only}")
         names = list(rows[0].values)
         wanted = [
             ("task.prompt_column", config.prompt_column),
@@ -220,8 +218,7 @@ class PromptsTask(PromptsForm):
         for name in self.config.template_columns:
             value = row.values[name]
             require(
-                value is not None,
-                f"{row.id} has no '{name}', which task.prompt_template needs",
+                value is not None, f"{row.id} has no '{name}', which task.prompt_template needs"
             )
             values[name] = value.strip() if isinstance(value, str) else value
             if isinstance(value, list):

@@ -31,8 +31,8 @@ def task_of(*names: str, **changes: object) -> GameTask:
 
 def test_a_game_survives_its_line() -> None:
     end = GameState("cat", 5).after("attacker", "It purrs.\n“Meow”").after("defender", "A cat?")
-    played = FinishedGame.of(end, UTTERED, [[3, 2], None])
-    played = played.model_copy(update={"tokenizer": "abc", "game": 4})
+    more = {"ids": [[3, 2], None], "tokenizer": "abc", "game": 4}
+    played = FinishedGame(**vars(end), **vars(UTTERED), **more)
     line = encoded(played.as_line()).rstrip("\n")
     assert "\n" not in line and FinishedGame.from_json(line, TABOO) == played
     assert json.loads(line)["ids"] == [[3, 2], None] and json.loads(line)["game"] == 4

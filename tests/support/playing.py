@@ -81,7 +81,7 @@ def played(word: str, winner: str | None, *texts: str, max_turns: int = 2) -> Fi
     said = tuple(GameUtterance(roles[n % 2], text) for n, text in enumerate(texts))
     winners = () if winner is None else (winner,)
     result = GameResult(winners, "made up", valid=True)
-    return FinishedGame.of(GameState(word, max_turns, said), result)
+    return FinishedGame(**vars(GameState(word, max_turns, said)), **vars(result))
 
 
 def write_games(path: Path, games: Sequence[FinishedGame]) -> Path:

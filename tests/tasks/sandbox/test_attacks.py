@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from cory.tasks.sandbox import process
-from cory.tasks.sandbox.guard import EMPTIED, NOBODY
-from cory.tasks.sandbox.process import NUMBER, answer_of, run_program
+from cory.tasks.sandbox.guard import NOBODY
+from cory.tasks.sandbox.process import answer_of, run_program
 from tests.tasks.sandbox.test_process import CONFIG
 
 BY_IMPORTLIB = "import sys\nsystem = sys.modules['_frozen_importlib_external']._os\n"
@@ -55,12 +55,6 @@ def test_calls_of_the_system_cannot_be_reached(way: str, deed: str, tmp_path: Pa
     assert run_program(program + "    return 7\n", CONFIG) in ("raised", "refused")
     assert list(tmp_path.iterdir()) == []
     assert os.getpriority(os.PRIO_PROCESS, 0) == before
-
-
-def test_the_alarm_cannot_be_stopped() -> None:
-    program = "import sys\ndef solve():\n    sys.modules['_signal'].alarm(0)\n    return 7\n"
-    assert run_program(program, CONFIG) == "raised"
-    assert {"posix", "_imp", "_signal"} <= {*EMPTIED}
 
 
 def test_what_programs_may_import_works_without_the_emptied_modules() -> None:
@@ -143,8 +137,3 @@ def solve():
     return Played()
 """.replace("NAME", name)
     assert run_program(program, CONFIG) == "no_number"
-
-
-def test_every_float_that_a_program_can_return_is_genuine() -> None:
-    for value in (0.1, 1e-7, 1e16, 1.5e17, -2.5, 5e-324, 1.7976931348623157e-300, 123456.789, 0.0):
-        assert NUMBER.fullmatch(repr(value)) and answer_of(repr(value)) != ""

@@ -119,9 +119,3 @@ def test_programs_see_no_environment_and_none_of_each_other(
         "import math\n" + solution("return math.pi"),
     ]
     assert program_results(programs, CONFIG) == ["0", "3", "3.141592653589793"]
-
-
-def test_outcomes_come_in_order() -> None:
-    programs = [solution(f"return sum(range({n * 10_000}))") for n in range(12, 0, -1)]
-    sums = [int(number) for number in program_results(programs, CONFIG)]
-    assert sums == [sum(range(n * 10_000)) for n in range(12, 0, -1)]
