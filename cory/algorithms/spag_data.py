@@ -89,8 +89,8 @@ class GameCollector:
         """A file's first games about training words; a run wrote its shortest games first."""
         config, path = self.config, Path(self.config.games).expanduser()
         every = read_games(path, self.task.game, "algorithm.games")
-        if all(played.number is not None for played in every):
-            every.sort(key=lambda played: played.number or 0)
+        if all(played.game is not None for played in every):
+            every.sort(key=lambda played: played.game or 0)
         words = set(self.task.train_words)
         games = [played for played in every if played.word in words]
         wanted = config.games_per_epoch

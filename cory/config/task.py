@@ -1,7 +1,6 @@
 """Settings of `task=`."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -169,9 +168,3 @@ class GameConfig(Settings):
     nouns: bool  # package: only words that can be nouns
     texts: GameTexts
     scripted: ScriptedConfig
-
-    def word_files(self) -> dict[str, Path]:
-        """Setting -> the file of words that it names; none of a source that is no file."""
-        named = {"task.path": self.path if self.source == "path" else None}
-        named["task.test_path"] = self.test_path
-        return {key: Path(path).expanduser() for key, path in named.items() if path is not None}

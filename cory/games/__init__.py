@@ -1,39 +1,12 @@
 """Word games: rules, judges, prompts and scripted players, without any language model.
 
-A new game is a class with the four members of `GameRules`, built from a judge, a line in GAMES and
+A new game is a class with the members of `Naming`, built from a judge, a line in GAMES and
 in `task.game` (cory/config/task.py), and its texts in conf/task. May import: config.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
-from cory.games.rules import JUDGES, GameResult, GameState, Judge, Naming, Taboo
-
-
-class GameRules(Protocol):
-    """The rules of a game; a protocol, nothing inherits from it."""
-
-    @property
-    def roles(self) -> tuple[str, str]:
-        """Both roles, in the order of their utterances within a turn."""
-        ...
-
-    @property
-    def knows(self) -> str:
-        """The role that sees the target word."""
-        ...
-
-    def outcome(self, position: GameState) -> GameResult | None:
-        """The result after the last utterance; None: the game goes on.
-
-        No earlier utterance has ended the game. After all turns it is a tie.
-        """
-        ...
-
-    def legal(self, position: GameState, text: str) -> bool:
-        """Whether the role that speaks next may say this text without breaking the rules."""
-        ...
-
+from cory.games.rules import JUDGES, GameResult, GameRules, GameState, Judge, Naming, Taboo
 
 GAMES: Mapping[str, Callable[[Judge], GameRules]] = {
     "taboo": Taboo,

@@ -1,36 +1,23 @@
 """Prompts of word games: the rules, the utterances so far, and the instruction to a player."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from cory.config import require
 from cory.config.task import GameTexts
-from cory.games import GameRules
-from cory.games.rules import GameState
+from cory.games.rules import GameRules, GameState
 
 # probabilities that a varied context has a heading over its rules, or ends without a speaker
 HEADING = 0.2
 NO_SPEAKER = 0.2
 
 
+@dataclass(frozen=True)
 class GamePrompts:
     """Makes the prompts of one game. No context ends in white space."""
 
-    def __init__(self, texts: GameTexts, game: GameRules) -> None:
-        self.texts = texts
-        self.game = game
-        for key in ("rules", "instructions", "names"):
-            given = getattr(texts, key)
-            require(
-                set(given) == set(game.roles),
-                f"task.texts.{key} must have the roles {', '.join(game.roles)}, got "
-                f"{', '.join(given) or 'none'}",
-            )
-        for role, text in texts.instructions.items():
-            require(
-                role == game.knows or "{word}" not in text,
-                f"task.texts.instructions.{role} must not contain {{word}}: only the {game.knows} "
-                f"knows it",
-            )
+    texts: GameTexts
+    game: GameRules
 
     def context(self, position: GameState, role: str, style: int | None) -> str:
         """The prompt of `role`.

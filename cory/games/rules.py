@@ -10,8 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import dropwhile
+from typing import Annotated
 
-from cory.games.words import inflected, plain_text, plural, tokens
+from lemminflect import getInflection
+from pydantic import AliasChoices, Field
+
+from cory.games.words import inflected, plain_text, tokens
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,7 @@ class GameUtterance:
     """One contribution of one role."""
 
     role: str
-    text: str
+    text: Annotated[str, Field(validation_alias=AliasChoices("text", "content"))]  # SPAG's files
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,11 @@ class WordsJudge:
     def mentions(self, text: str, word: str) -> bool:
         """Whether the text says the word in any of its forms."""
         words = tokens(text)
-        return any(_contains(words, form) for form in inflected(word))
+        return any(
+            words[start : start + len(form)] == form
+            for form in inflected(word)
+            for start in range(len(words))
+        )
 
     def guess(self, text: str, word: str) -> bool | None:
         """Whether the text's guess is right; None: the text makes no guess."""
@@ -100,11 +108,6 @@ FILLER = {
     *("a", "an", "the", "word", "called", "simply", "just", "definitely", "of", "course"),
     *("is", "it", "my", "guess"),
 }
-
-
-def _contains(words: tuple[str, ...], form: tuple[str, ...]) -> bool:
-    width = len(form)
-    return any(words[i : i + width] == form for i in range(len(words) - width + 1))
 
 
 class OfficialJudge:
@@ -134,7 +137,7 @@ PHRASE = r"i know the word! it.{1,8}"
 def official_forms(word: str) -> tuple[str, ...]:
     """The word, its plural and two suffixes; each also in the three kinds of quotation marks."""
     bare = word.lower()
-    forms = (bare, bare + "ing", bare + "ed", plural(bare))
+    forms = (bare, bare + "ing", bare + "ed", str(getInflection(bare, "NNS")[0]))
     return tuple(f"{mark}{form}{mark}" for mark in ("", '"', "'", "`") for form in forms)
 
 
@@ -197,17 +200,24 @@ class Naming:
     """
 
     judge: Judge
-    roles: tuple[str, str] = ("guesser", "oracle")
-    knows: str = "oracle"
+    roles: tuple[str, str] = ("guesser", "oracle")  # in the order of their utterances within a turn
+    knows: str = "oracle"  # the role that sees the target word
 
     def outcome(self, position: GameState) -> GameResult | None:
-        """The oracle must not say the word before the guesser has."""
+        """The result after the last utterance; None: the game goes on.
+
+        The oracle must not say the word before the guesser has. No earlier utterance has ended the
+        game. After all turns it is a tie.
+        """
         last = position.utterances[-1]
         if self.judge.mentions(last.text, position.word):
             return BROKE_RULES if last.role == self.knows else NAMED
         return TIE if position.full else None
 
     def legal(self, position: GameState, text: str) -> bool:
-        """The oracle may not say the word."""
+        """Whether the role that speaks next may say this text: the oracle not the word."""
         by_oracle = position.next_role(self.roles) == self.knows
         return not by_oracle or not self.judge.mentions(text, position.word)
+
+
+GameRules = Taboo | Naming

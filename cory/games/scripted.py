@@ -1,4 +1,4 @@
-"""Rule-based players of word games: a hinter and a guesser, and the associations they know.
+"""Rule-based players of word games, and the associations they know.
 
 Words are associated that share sentences more often than by chance. A Bayesian listener: the belief
 in each target word, from associations and what was said.
@@ -7,14 +7,12 @@ in each target word, from associations and what was said.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Protocol
+from itertools import islice
 
 import numpy as np
 
-from cory.config import require
 from cory.config.task import ScriptedConfig
-from cory.games import GameRules
-from cory.games.rules import GameState
+from cory.games.rules import GameRules, GameState
 from cory.games.words import LETTERS, inflected, plain_text, sentences, tokens
 
 # pseudo-count: sentences with a word, added to the data, in which each hint occurs as often as by
@@ -22,6 +20,12 @@ from cory.games.words import LETTERS, inflected, plain_text, sentences, tokens
 SMOOTHING = 5.0
 # odds that an answer agrees with the associations: other players may have different ones
 AGREES = 9.0
+MAX_HINTS = 60  # best hints that are compared with each other
+MAX_QUESTIONS = 5  # best questions that one is drawn from
+# how much farther from an even chance of a yes these may be than the best question
+QUESTION_MARGIN = 0.05
+
+Draw = np.random.Generator
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ def associate(
     hint_words: number of hints
     excluded: words that are never hints
     """
-    joined = {" ".join(tokens(word)): _key(word) for word in words if len(tokens(word)) > 1}
+    parts = map(tokens, words)
+    joined = {" ".join(part): "".join(part) for part in parts if len(part) > 1}
     corpus = sentences(_join(text.lower(), joined) for text in texts)
     common = Counter(word for sentence in corpus for word in sentence)
     hints = sorted(
@@ -87,11 +92,6 @@ def _count(
     return met, with_word, with_hint
 
 
-def _key(word: str) -> str:
-    """A target as it is counted: several words are written as one."""
-    return "".join(tokens(word))
-
-
 def _join(text: str, joined: Mapping[str, str]) -> str:
     """A text in which targets of several words are written as one."""
     if joined:
@@ -105,7 +105,7 @@ def _rows(words: Sequence[str]) -> dict[str, int]:
     """Row of the target that a token is a form of; of two targets the commoner one."""
     rows: dict[str, int] = {}
     for row, word in enumerate(words):
-        rows.setdefault(_key(word), row)
+        rows.setdefault("".join(tokens(word)), row)
     for row, word in enumerate(words):
         for form in sorted(inflected(word)):
             rows.setdefault("".join(form), row)
@@ -122,17 +122,25 @@ class Heard:
     asked: list[int]  # columns of the last question, if it is not answered yet
 
 
-class Listener:
-    """Naive Bayes: assumes that hints are independent of each other, given the word."""
+class Script:
+    """What scripted players say: `hint` who knows the word, `ask` who does not.
 
-    def __init__(self, config: ScriptedConfig, associations: Associations, knows: str) -> None:
+    Naive Bayes: hints are taken as independent of each other, given the word.
+    """
+
+    def __init__(self, config: ScriptedConfig, associations: Associations, game: GameRules) -> None:
         self.config = config
         self.associations = associations
-        self.knows = knows
+        self.game = game
         # (W, H) bool: whether a hint is associated with a word
         self.goes_with = (associations.met >= config.least_sentences) & (
             associations.lift >= config.least_lift
         )
+        self.replies = [tokens(answer)[:1] for answer in config.answers]  # how no and yes begin
+        # columns of hints that are target words themselves
+        self.target_hints = [
+            column for hint, column in associations.columns.items() if hint in associations.rows
+        ]
 
     def hear(self, position: GameState) -> Heard:
         """The evidence in the utterances so far."""
@@ -143,21 +151,15 @@ class Listener:
         for utterance in position.utterances:
             rows, columns = self.associations.read(utterance.text)
             ruled_out += rows
-            if utterance.role != self.knows:
+            if utterance.role != self.game.knows:
                 asked = columns
                 continue
             hints += columns
-            answer = self.answer(utterance.text)
-            if asked and answer is not None:
-                answers.append((asked, answer))
+            first = tokens(utterance.text)[:1]
+            if asked and first in self.replies:
+                answers.append((asked, first == self.replies[True]))
             asked = []
         return Heard(list(dict.fromkeys(hints)), answers, ruled_out, asked)
-
-    def answer(self, text: str) -> bool | None:
-        """True for a text that begins with yes, False for no, None for neither."""
-        first = tokens(text)[:1]
-        no, yes = (tokens(answer)[:1] for answer in self.config.answers)
-        return first == yes if first in (no, yes) else None
 
     def evidence(self, heard: Heard, planned: Sequence[int] = ()) -> np.ndarray:
         """(W,) log of the belief in each word, up to a constant.
@@ -172,6 +174,82 @@ class Listener:
         sums[[*heard.ruled_out, *named]] = -np.inf
         return np.asarray(sums)
 
+    def hint(self, position: GameState, draw: Draw) -> str:
+        """The next hints, and yes or no to the last question by the associations.
+
+        Mostly hints with the highest belief in the word. With guile: with the highest belief in it
+        among those after which another word is believed in more, so that a wrong guess is near, or
+        a question that says the word. The hints alone where every sentence breaks the rules.
+        """
+        config, heard = self.config, self.hear(position)
+        row = self.associations.words.index(position.word)
+        usable = self.usable(position, row, heard)
+        misleads = bool(draw.random() < config.guile)
+        chosen: list[int] = []
+        while usable and len(chosen) < config.hints_per_turn:
+            evidence = self.evidence(heard, chosen)
+            chosen.append(usable.pop(self._best(evidence, usable, row, misleads)))
+        yes = bool(self.goes_with[row, heard.asked].any())
+        hints = config.separator.join(self.associations.hints[column] for column in chosen)
+        texts = [text.format(hints=hints, answer=config.answers[yes]) for text in config.hint]
+        return _one([text for text in texts if self.game.legal(position, text)] or [hints], draw)
+
+    def usable(self, position: GameState, row: int, heard: Heard) -> list[int]:
+        """The best new legal hints, best first; unassociated ones only after all others."""
+        order = np.argsort(-self.associations.lift[row], kind="stable")
+        associated = self.goes_with[row, order]
+        for part in (order[associated], order[~associated]):
+            new = (column for column in part.tolist() if column not in heard.hints)
+            names = self.associations.hints
+            legal = (column for column in new if self.game.legal(position, names[column]))
+            if hints := list(islice(legal, MAX_HINTS)):
+                return hints
+        return []
+
+    def _best(self, evidence: np.ndarray, usable: list[int], row: int, misleads: bool) -> int:
+        """Position among the usable hints of the one to name next."""
+        lift = self.associations.lift[:, usable]
+        after = belief(evidence[:, None] + self.config.trust * lift)  # (W, hints)
+        hidden = after.argmax(axis=0) != row
+        if misleads and hidden.any():
+            return int(np.where(hidden, after[row], -1.0).argmax())
+        return int(after[row].argmax())
+
+    def ask(self, position: GameState, draw: Draw) -> str:
+        """A guess, once the highest belief in a target word is enough, or a question."""
+        config, heard = self.config, self.hear(position)
+        believed = belief(self.evidence(heard))
+        last = position.turn + 1 == position.max_turns
+        top = int(believed.argmax())
+        if believed[top] >= (config.last_confidence if last else config.confidence):
+            return _one(config.guess, draw).format(word=self.associations.words[top])
+        if config.questions == "suspects":
+            words = self._suspects(believed, draw)
+        else:
+            words = self._halves(believed, heard, draw)
+        return _one(config.ask, draw).format(words=config.separator.join(words))
+
+    def _suspects(self, believed: np.ndarray, draw: Draw) -> list[str]:
+        """Words drawn by the belief in them, but for the first: saying it may lose the game."""
+        weights = believed.copy()
+        weights[weights.argmax()] = 0.0
+        count = min(self.config.words_per_question, int((weights > 0).sum()))
+        if not count:
+            return [self.associations.hints[0]]
+        rows = draw.choice(len(weights), count, replace=False, p=weights / weights.sum())
+        return [self.associations.words[row] for row in rows]
+
+    def _halves(self, believed: np.ndarray, heard: Heard, draw: Draw) -> list[str]:
+        """Hints with about an even chance of being associated with the word."""
+        distance = np.abs(believed @ self.goes_with - 0.5)
+        distance[[*heard.hints, *(column for asked, _ in heard.answers for column in asked)]] = 1.0
+        distance[self.target_hints] = 1.0
+        best = np.argsort(distance, kind="stable")[:MAX_QUESTIONS]
+        best = best[distance[best] <= distance[best[0]] + QUESTION_MARGIN]
+        count = min(self.config.words_per_question, len(best))
+        columns = draw.choice(best, count, replace=False)
+        return [self.associations.hints[column] for column in columns]
+
 
 def belief(evidence: np.ndarray) -> np.ndarray:
     """Softmax over the first axis; uniform where every word is ruled out (-inf)."""
@@ -179,154 +257,6 @@ def belief(evidence: np.ndarray) -> np.ndarray:
     odds = np.exp(evidence - np.where(np.isfinite(highest), highest, 0.0))
     odds = np.where(np.isfinite(highest), odds, 1.0)
     return np.asarray(odds / odds.sum(axis=0))
-
-
-Draw = np.random.Generator
-
-MAX_HINTS = 60  # best hints that are compared with each other
-MAX_QUESTIONS = 5  # best questions that one is drawn from
-# how much farther from an even chance of a yes these may be than the best question
-QUESTION_MARGIN = 0.05
-
-
-class RuleBasedPlayer(Protocol):
-    """A player without a language model; a protocol, nothing inherits from it."""
-
-    def say(self, position: GameState, draw: np.random.Generator) -> str:
-        """The player's next utterance."""
-        ...
-
-
-class Script:
-    """The sentences and word associations that scripted players share."""
-
-    def __init__(self, config: ScriptedConfig, associations: Associations, game: GameRules) -> None:
-        self.config = config
-        self.associations = associations
-        self.game = game
-        self.listener = Listener(config, associations, game.knows)
-        self._legal: dict[tuple[str, int], bool] = {}
-        # columns of hints that are target words themselves
-        self.target_hints = [
-            column for hint, column in associations.columns.items() if hint in associations.rows
-        ]
-
-    def row(self, word: str) -> int:
-        """The row of a target word; ConfigError for another word."""
-        words = self.associations.words
-        require(word in words, f"word '{word}': scripted players know only the task's own words")
-        return words.index(word)
-
-    def usable(self, position: GameState, heard: Heard) -> list[int]:
-        """New legal hints for the word, best first; unassociated ones only after all others."""
-        row = self.row(position.word)
-        order = np.argsort(-self.associations.lift[row], kind="stable")
-        associated = self.listener.goes_with[row, order]
-        for part in (order[associated], order[~associated]):
-            new = (column for column in part.tolist() if column not in heard.hints)
-            hints = [column for column in new if self._may_name(position, column)]
-            if hints:
-                return hints
-        return []
-
-    def _may_name(self, position: GameState, column: int) -> bool:
-        """Whether the hint is no form of the word; cached, since it is asked again and again."""
-        key = (position.word, column)
-        if key not in self._legal:
-            self._legal[key] = self.game.legal(position, self.associations.hints[column])
-        return self._legal[key]
-
-    def hint(self, position: GameState, columns: Sequence[int], yes: bool, draw: Draw) -> str:
-        """A sentence with these hints, or the hints alone where every sentence breaks the rules."""
-        hints = self.config.separator.join(self.associations.hints[column] for column in columns)
-        answer = self.config.answers[yes]
-        texts = [text.format(hints=hints, answer=answer) for text in self.config.hint]
-        return _one([text for text in texts if self.game.legal(position, text)] or [hints], draw)
-
-    def question(self, words: Sequence[str], draw: Draw) -> str:
-        """A question about these words."""
-        return _one(self.config.ask, draw).format(words=self.config.separator.join(words))
-
-    def guess(self, row: int, draw: Draw) -> str:
-        """A guess of the target word in this row."""
-        return _one(self.config.guess, draw).format(word=self.associations.words[row])
-
-
-class Hinter:
-    """Knows the word, and chooses hints by the belief that they give a listener.
-
-    Mostly the hint with the highest belief in the word. With guile: the highest belief in the word
-    among hints after which another word is believed in more, so that a wrong guess is near, or a
-    question that says the word.
-    """
-
-    def __init__(self, script: Script) -> None:
-        self.script = script
-
-    def say(self, position: GameState, draw: Draw) -> str:
-        """The next hints, and yes or no to the last question by the associations."""
-        script, config = self.script, self.script.config
-        heard = script.listener.hear(position)
-        row = script.row(position.word)
-        usable = script.usable(position, heard)[:MAX_HINTS]
-        misleads = bool(draw.random() < config.guile)
-        chosen: list[int] = []
-        while usable and len(chosen) < config.hints_per_turn:
-            evidence = script.listener.evidence(heard, chosen)
-            chosen.append(usable.pop(self._best(evidence, usable, row, misleads)))
-        yes = bool(script.listener.goes_with[row, heard.asked].any())
-        return script.hint(position, chosen, yes, draw)
-
-    def _best(self, evidence: np.ndarray, usable: list[int], row: int, misleads: bool) -> int:
-        """Position among the usable hints of the one to name next."""
-        lift = self.script.associations.lift[:, usable]
-        after = belief(evidence[:, None] + self.script.config.trust * lift)  # (W, hints)
-        hidden = after.argmax(axis=0) != row
-        if misleads and hidden.any():
-            return int(np.where(hidden, after[row], -1.0).argmax())
-        return int(after[row].argmax())
-
-
-class Guesser:
-    """Computes its belief in each target word; guesses once the highest belief is enough."""
-
-    def __init__(self, script: Script) -> None:
-        self.script = script
-
-    def say(self, position: GameState, draw: Draw) -> str:
-        """A guess, or a question."""
-        script, config = self.script, self.script.config
-        heard = script.listener.hear(position)
-        believed = belief(script.listener.evidence(heard))
-        last = position.turn + 1 == position.max_turns
-        top = int(believed.argmax())
-        if believed[top] >= (config.last_confidence if last else config.confidence):
-            return script.guess(top, draw)
-        if config.questions == "suspects":
-            return script.question(self._suspects(believed, draw), draw)
-        return script.question(self._halves(believed, heard, draw), draw)
-
-    def _suspects(self, believed: np.ndarray, draw: Draw) -> list[str]:
-        """Words drawn by the belief in them, but for the first: saying it may lose the game."""
-        weights = believed.copy()
-        weights[weights.argmax()] = 0.0
-        count = min(self.script.config.words_per_question, int((weights > 0).sum()))
-        if not count:
-            return [self.script.associations.hints[0]]
-        rows = draw.choice(len(weights), count, replace=False, p=weights / weights.sum())
-        return [self.script.associations.words[row] for row in rows]
-
-    def _halves(self, believed: np.ndarray, heard: Heard, draw: Draw) -> list[str]:
-        """Hints with about an even chance of being associated with the word."""
-        script = self.script
-        distance = np.abs(believed @ script.listener.goes_with - 0.5)
-        distance[[*heard.hints, *(column for asked, _ in heard.answers for column in asked)]] = 1.0
-        distance[script.target_hints] = 1.0
-        best = np.argsort(distance, kind="stable")[:MAX_QUESTIONS]
-        best = best[distance[best] <= distance[best[0]] + QUESTION_MARGIN]
-        count = min(script.config.words_per_question, len(best))
-        columns = draw.choice(best, count, replace=False)
-        return [script.associations.hints[column] for column in columns]
 
 
 def _one(sentences: Sequence[str], draw: Draw) -> str:

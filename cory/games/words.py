@@ -5,9 +5,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import islice
 
-from lemminflect import getAllInflections, getAllInflectionsOOV, getAllLemmas, getInflection
+from lemminflect import getAllInflections, getAllInflectionsOOV, getAllLemmas
 
 # typographic quotation marks, primes and dashes, as they are typed
 MARKS = str.maketrans(
@@ -57,15 +56,6 @@ def inflected(word: str) -> frozenset[tuple[str, ...]]:
     return frozenset((*before, *tokens(form)) for form in {last, *lemmas, *forms})
 
 
-def plural(word: str) -> str:
-    """The plural of the word as a noun."""
-    return str(getInflection(word, "NNS")[0])
-
-
-# each fifth of the commonest words is a test word: as common as the training words around it
-TEST_STEP = 5
-
-
 def common_words(texts: Iterable[str], nouns: bool) -> Iterator[str]:
     """The words that the texts have more than once, commonest first.
 
@@ -73,7 +63,9 @@ def common_words(texts: Iterable[str], nouns: bool) -> Iterator[str]:
     """
     common = Counter(word for sentence in sentences(texts) for word in sentence)
     ranked = sorted(common, key=lambda word: (-common[word], word))
-    return (word for word in ranked if common[word] > 1 and _may_be(word, nouns))
+    if nouns:
+        ranked = [word for word in ranked if word in getAllLemmas(word, "NOUN").get("NOUN", ())]
+    return (word for word in ranked if common[word] > 1)
 
 
 def playable(words: Iterable[str], stop_words: Sequence[str], min_letters: int) -> Iterator[str]:
@@ -100,12 +92,3 @@ def without_forms_of(words: Iterable[str], others: Iterable[str]) -> Iterator[st
     """The words that share no form with any of the others."""
     forms = {form for other in others for form in inflected(other)}
     return (word for word in words if not inflected(word) & forms)
-
-
-def evenly(words: Iterable[str], count: int | None) -> list[str]:
-    """Every fifth word from the third on: `count` of them, or all for None."""
-    return list(islice(islice(words, TEST_STEP // 2, None, TEST_STEP), count))
-
-
-def _may_be(word: str, nouns: bool) -> bool:
-    return not nouns or word in getAllLemmas(word, "NOUN").get("NOUN", ())

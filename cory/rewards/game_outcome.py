@@ -3,8 +3,7 @@
 from typing import Any
 
 from cory.config import GameOutcomeConfig
-from cory.games import GameRules
-from cory.games.rules import BROKE_RULES, GameResult
+from cory.games.rules import BROKE_RULES, GameResult, GameRules
 from cory.rewards import Reward
 from cory.tasks.game import GameTask
 

@@ -6,7 +6,7 @@ And who can play them, and the sets of games that a run keeps on disk.
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,9 @@ from cory import distributed
 from cory.config import OfflineConfig
 from cory.endpoint import Endpoint
 from cory.episode import Prompt
-from cory.games import GameRules
 from cory.games.prompts import GamePrompts
-from cory.games.rules import GameState
-from cory.games.scripted import RuleBasedPlayer
+from cory.games.rules import GameRules, GameState
+from cory.games.scripted import Draw
 from cory.games.transcript import FinishedGame
 from cory.models.policy import Actor, Policy
 from cory.rollout.endpoint import REPLIES, EndpointActor
@@ -33,7 +32,7 @@ ENDPOINT = "endpoint"  # the actor of the model behind it
 class Seat:
     """Who plays a role: a script, or an actor; one that is remote is shown messages."""
 
-    player: str | RuleBasedPlayer
+    player: str | Callable[[GameState, Draw], str]
     remote: bool = False
 
 
@@ -68,8 +67,7 @@ class WordGame:
             position = position.after(role, text)
             ids.append(own)
             outcome = self.rules.outcome(position)
-        said = position.word, position.max_turns, position.utterances, outcome
-        game = FinishedGame(*said, ids if any(ids) else None)
+        game = FinishedGame(**vars(position), **vars(outcome), ids=ids if any(ids) else None)
         self.finished[cast.episode] = game
         self.ended(cast.episode, game)
 
@@ -80,7 +78,7 @@ class WordGame:
         seat = self.seats[role]
         if not isinstance(seat.player, str):
             draws = generator((*cast.key, len(position.utterances)))
-            return seat.player.say(position, draws), None
+            return seat.player(position, draws), None
         if seat.remote:
             said = await cast[seat.player].say(self.wording.messages(position, role), role)
             return said.response, None
@@ -177,8 +175,8 @@ class GameSet:
                 except ValueError:
                     distributed.note(f"{path}, line {number} is damaged: games are played again")
                     break
-                if played.number is not None:
-                    self.found[played.number] = played
+                if played.game is not None:
+                    self.found[played.game] = played
                 kept += row + b"\n"
             keep_lines(path, kept)
         self.share()
@@ -190,7 +188,7 @@ class GameSet:
     def add(self, number: int, played: FinishedGame) -> None:
         """Keep a finished game; its line is on the disk itself when this returns."""
         tokenizer = None if played.ids is None else self.tokenizer
-        played = replace(played, number=number, tokenizer=tokenizer)
+        played = played.model_copy(update={"game": number, "tokenizer": tokenizer})
         self.found[number] = played
         if self.writes:
             append_lines(self.path, [played.as_line()])

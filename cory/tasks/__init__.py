@@ -7,7 +7,7 @@ cory/config/options.py. May import: config, distributed, episode, games.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # they need torch and numpy, which the command does without
     from cory.episode import Prompt
@@ -43,7 +43,7 @@ class Task(Form, Protocol):
 
     @property
     def sampler(self) -> EpochSampler:
-        """Draws the training prompts; `rows` is their number."""
+        """Draws the training prompts; `rows` is their number. A checkpoint keeps its state."""
         ...
 
     def sample(self, count: int) -> list[Prompt]:
@@ -52,14 +52,6 @@ class Task(Form, Protocol):
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` prompts of a split, `train` or `test`, or all; the same every time."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """The position in the training data, as plain values."""
-        ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a `state_dict`."""
         ...
 
 

@@ -1,6 +1,5 @@
 """The kinds of answers that `task.answers` can name: how each is read and compared; verdicts."""
 
-import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,6 @@ from cory.tasks.answers import (
     BOX,
     CHOICES,
     LABELS,
-    WORDS,
     final_choice,
     final_label,
     final_number,
@@ -22,10 +20,9 @@ from cory.tasks.answers import (
     last_box,
     plain_formula,
 )
-from cory.tasks.sandbox.equality import Answer, equality
+from cory.tasks.sandbox.equality import Answer
 
 MARK = "####"  # stands before the number, after a worked solution
-SENTENCE = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{2,}\s+[a-zA-Z]{2,}")  # two words, no commands
 
 
 @dataclass(frozen=True)
@@ -50,16 +47,17 @@ def answer_kind(config: PromptsConfig) -> AnswerKind:
             final_label, partial(one_of, LABELS), f"0, 1, 2 or one of {', '.join(LABELS)}"
         )
     if config.answers == "formula":
-        compared = equality(config.seconds)
 
         def read_formula(response: str) -> Answer | None:
             formula = last_box(response)
             # of dots alone, which a prompt may show, nothing is left
-            return Answer(formula, compared) if formula and plain_formula(formula) else None
+            return Answer(formula, config.seconds) if formula and plain_formula(formula) else None
 
         wanted = "a formula, alone or in a closed \\boxed{...}"
         return AnswerKind(read_formula, formula_in_data, wanted)
-    return AnswerKind(final_text, text_in_data, "a text with letters or digits")
+    return AnswerKind(
+        final_text, lambda text: text if final_text(text) else None, "a text with letters or digits"
+    )
 
 
 def number_in_data(text: str) -> str | None:
@@ -75,16 +73,9 @@ def one_of(names: Sequence[str], text: str) -> str | None:
 
 
 def formula_in_data(text: str) -> str | None:
-    """A formula in a box, whether or not it has one in the data; None for sentences without."""
-    if not BOX.search(text) and SENTENCE.search(WORDS.sub("", text)):
-        return None
+    """A formula in a box, whether or not it has one in the data."""
     formula = last_box(text if BOX.search(text) else f"\\boxed{{{text}}}")
     return f"\\boxed{{{formula}}}" if formula and plain_formula(formula) else None
-
-
-def text_in_data(text: str) -> str | None:
-    """Words, of which an answer can be read."""
-    return text if final_text(text) is not None else None
 
 
 def judged(form: Form, responses: Sequence[tuple[str, str]]) -> list[bool]:

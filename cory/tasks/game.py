@@ -1,6 +1,6 @@
 """Word games as a task: a prompt is the target word of a game."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import islice, tee
 from typing import Any
@@ -12,23 +12,17 @@ from cory.episode import Prompt
 from cory.games import rules_of
 from cory.games.prompts import GamePrompts
 from cory.games.rules import GameState
-from cory.games.scripted import Guesser, Hinter, RuleBasedPlayer, Script, associate
-from cory.games.words import (
-    common_words,
-    evenly,
-    one_form_each,
-    playable,
-    tokens,
-    without_forms_of,
-)
+from cory.games.scripted import Draw, Script, associate
+from cory.games.words import common_words, one_form_each, playable, tokens, without_forms_of
 from cory.seeding import EpochSampler
 from cory.tasks import NoAnswers
 from cory.tasks.imdb import package_reviews
-from cory.tasks.subsets import at_most, hash_of
+from cory.tasks.subsets import hash_of
 from cory.tasks.tables import read_words
 
 # the reviews that words are counted in; other tasks have no prompts from them
 REVIEWS = "lm"
+TEST_STEP = 5  # each fifth word is a test word: as common as the training words around it
 
 
 class GameTask(NoAnswers):
@@ -45,8 +39,6 @@ class GameTask(NoAnswers):
         self.train_words, self.test_words = words_of(config)
         words = hash_of([self.train_words, self.test_words])
         self.sampler = EpochSampler(len(self.train_words), stream, words, "task: the words")
-        self.state_dict = self.sampler.state_dict
-        self.load_state_dict = self.sampler.load_state_dict
 
     def sample(self, count: int) -> list[Prompt]:
         """The next training words: each once per epoch, epochs in new random orders."""
@@ -55,7 +47,6 @@ class GameTask(NoAnswers):
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` words of a split, or all."""
         words = self.train_words if split == "train" else self.test_words
-        count = at_most(count, len(words), f"{split} words")
         return [self.prompt_of(word) for word in words[:count]]
 
     def prompt_of(self, text: str) -> Prompt:
@@ -68,11 +59,10 @@ class GameTask(NoAnswers):
         limits = self.config.collected_turns
         return self.max_turns if limits is None else int(draw.integers(limits[0], limits[1] + 1))
 
-    def players(self) -> Mapping[str, RuleBasedPlayer]:
-        """[role]: the scripted players."""
-        knows = self.game.knows
-        other = next(role for role in self.game.roles if role != knows)
-        return {knows: Hinter(self._script), other: Guesser(self._script)}
+    def players(self) -> dict[str, Callable[[GameState, Draw], str]]:
+        """[role]: what the scripted player of it says next."""
+        script, knows = self._script, self.game.knows
+        return {role: script.hint if role == knows else script.ask for role in self.game.roles}
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """Raises ConfigError: games have prompts of their own, not observers."""
@@ -108,13 +98,12 @@ def words_of(config: GameConfig) -> tuple[list[str], list[str]]:
     words = playable(_source(config), config.stop_words, config.min_letters)
     if config.source == "package":
         words = one_form_each(words)
-    files = config.word_files()
     if config.test_path is not None:
-        words_of_file = read_words(files["task.test_path"], "task.test_path")
+        words_of_file = read_words(config.test_path, "task.test_path")
         test = [word for word in words_of_file if tokens(word)][: config.test_words]
     else:
         words, copy = tee(words)
-        test = evenly(copy, config.test_words)
+        test = list(islice(islice(copy, TEST_STEP // 2, None, TEST_STEP), config.test_words))
     train = list(islice(without_forms_of(words, test), config.train_words))
     for split, chosen, asked in (
         ("test", test, config.test_words),
@@ -130,7 +119,7 @@ def words_of(config: GameConfig) -> tuple[list[str], list[str]]:
 
 def _source(config: GameConfig) -> Iterable[str]:
     if config.source == "path":
-        return read_words(config.word_files()["task.path"], "task.path")
+        return read_words(str(config.path), "task.path")
     if config.source == "list":
         assert config.words is not None
         return config.words

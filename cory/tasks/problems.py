@@ -7,6 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from cory.config import ConfigError
+
 # Percent of all questions. A question belongs to one part, whatever stream it came from, so that
 # pre-training (lm), training and test share no question.
 PARTS = {"lm": 80, "train": 15, "test": 5}
@@ -193,7 +195,7 @@ def draw_problem(stream: np.random.Generator, kinds: Sequence[str], part: str) -
 def draw_distinct(
     stream: np.random.Generator, kinds: Sequence[str], part: str, count: int
 ) -> list[Problem]:
-    """`count` problems with different questions; ValueError where the kinds have too few."""
+    """`count` problems with different questions; ConfigError where the kinds have too few."""
     problems: dict[str, Problem] = {}
     repeated = 0
     while len(problems) < count:
@@ -201,7 +203,7 @@ def draw_distinct(
         repeated = repeated + 1 if problem.question in problems else 0
         # with one of n questions left, so many draws in a row miss it with probability 2e-9
         if repeated > 20 * (len(problems) + 1):
-            raise ValueError(
+            raise ConfigError(
                 f"{', '.join(kinds)}: only {len(problems)} questions found in part {part}"
             )
         problems.setdefault(problem.question, problem)

@@ -1,12 +1,12 @@
 """Prompts from rows of a data set, generated or of the user's own, with or without answers."""
 
-import json
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from pydantic_core import to_jsonable_python
 
 from cory import distributed
 from cory.config import ConfigError, PromptsConfig, require
@@ -17,8 +17,8 @@ from cory.tasks.answer_kinds import answer_kind
 from cory.tasks.answers import CHOICES
 from cory.tasks.problems import KINDS, draw_distinct
 from cory.tasks.sandbox.process import answered_questions
-from cory.tasks.subsets import at_most, hash_of, held_out_part, pick_subset, untested
-from cory.tasks.tables import Row, is_blank, require_columns, rows_of, rows_of_split
+from cory.tasks.subsets import hash_of, held_out_part, pick_subset, untested
+from cory.tasks.tables import Row, require_columns, rows_of, rows_of_split
 
 # generated questions do not depend on a run's seed: all runs are trained and tested on the same
 GENERATED_SEEDS = {"train": 20_241_002, "test": 20_241_003}
@@ -108,8 +108,6 @@ class PromptsTask(PromptsForm):
             for prompt in part
         )
         self.sampler = EpochSampler(len(self.parts["train"]), stream, hash_of(said), where)
-        self.state_dict = self.sampler.state_dict
-        self.load_state_dict = self.sampler.load_state_dict
 
     def sample(self, count: int) -> list[Prompt]:
         """The next training prompts: each once per epoch, epochs in new random orders."""
@@ -118,10 +116,9 @@ class PromptsTask(PromptsForm):
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` prompts of a split, or all; ConfigError for one that is too long."""
-        prompts = self.parts[split]
-        count = at_most(count, len(prompts), f"{split} questions")
-        prompts = prompts[:count]
-        for prompt, tokens in zip(prompts, self._lengths(prompts), strict=True):
+        prompts = self.parts[split][:count]
+        for prompt in prompts:
+            tokens = self._tokens(prompt)
             require(
                 tokens <= self._max_tokens,
                 f"task.max_prompt_tokens ({self._max_tokens}) is below the {tokens} tokens of "
@@ -131,40 +128,25 @@ class PromptsTask(PromptsForm):
 
     def _short_enough(self, prompts: list[Prompt]) -> list[Prompt]:
         """The prompts that are not too long; a note says how many are left out."""
-        fits = [tokens <= self._max_tokens for tokens in self._lengths(prompts)]
-        kept = [prompt for prompt, fit in zip(prompts, fits, strict=True) if fit]
-        longer = [prompt for prompt, fit in zip(prompts, fits, strict=True) if not fit]
+        kept = [prompt for prompt in prompts if self._tokens(prompt) <= self._max_tokens]
         said = f"task.max_prompt_tokens={self._max_tokens}"
         require(bool(kept), f"{said}: all {len(prompts)} training prompts are longer")
-        if longer:
-            distributed.note(
-                f"{said} leaves out {len(longer)} of {len(prompts)} training prompts; the first "
-                f"is {longer[0].id}"
-            )
+        if left_out := len(prompts) - len(kept):
+            distributed.note(f"{said} leaves out {left_out} of {len(prompts)} training prompts")
         return kept
 
-    def _lengths(self, prompts: list[Prompt]) -> list[int]:
-        """Tokens of each prompt; of a chat without those that are around any single message.
+    def _tokens(self, prompt: Prompt) -> int:
+        """Tokens of a prompt; of a chat without those that are around any single message.
 
         Raises ConfigError where the chat template refuses messages.
         """
-        texts = [prompt.text for prompt in prompts if prompt.messages is None]
-        ids = self.tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
-        of_texts = map(len, ids)
-        return [
-            next(of_texts) if prompt.messages is None else self._chat_tokens(prompt)
-            for prompt in prompts
-        ]
-
-    def _chat_tokens(self, prompt: Prompt) -> int:
-        try:
-            return self._chat.tokens(prompt.opening) - self._chat.own_tokens
-        except ConfigError as error:
-            raise ConfigError(f"prompt {prompt.id}: {error}") from None
+        if prompt.messages is None:
+            return len(self.tokenizer(prompt.text, add_special_tokens=False)["input_ids"])
+        return self._chat.tokens(prompt.opening) - self._chat.own_tokens
 
     def _rows(self, part: str, split: str) -> list[Row]:
         """The rows of a part, `train` or `test`, that `task.only` keeps."""
-        config, key = self.config, f"task.{part}_split"
+        config = self.config
         if config.source == "generated":
             return generated_rows(config, part, split)
         assert config.path is not None  # the settings' own check
@@ -176,17 +158,16 @@ class PromptsTask(PromptsForm):
         rows = [
             row
             for subset in subsets
-            for row in rows_of(config.source, config.path, split, split_key=key, subset=subset)
+            for row in rows_of(config.source, config.path, split, subset=subset)
         ]
         if config.only is None or config.only_column is None:
             return rows
         require_columns(list(rows[0].values), [("task.only_column", config.only_column)])
-        rows = [row for row in rows if str(row.values[config.only_column]) in config.only]
-        require(bool(rows), f"task.only={config.only}: there is no such row in {key}={split}")
-        return rows
+        return [row for row in rows if str(row.values[config.only_column]) in config.only]
 
     def _prompts(self, part: str, split: str) -> list[Prompt]:
         config, rows = self.config, self._rows(part, split)
+        require(bool(rows), f"task.{part}_split={split}: no row has task.only={config.only}")
         names = list(rows[0].values)
         wanted = [
             ("task.prompt_column", config.prompt_column),
@@ -202,7 +183,7 @@ class PromptsTask(PromptsForm):
     def _prompt(self, row: Row, handed: Sequence[str]) -> Prompt:
         config = self.config
         value = row.values[config.prompt_column]
-        where = f"{row.where}: '{config.prompt_column}'"
+        where = f"{row.id}: '{config.prompt_column}'"
         messages = None
         if isinstance(value, list):
             require(
@@ -212,7 +193,7 @@ class PromptsTask(PromptsForm):
             )
             messages = chat_messages(value, where)
             value = messages[-1]["content"]
-        if not isinstance(value, str) or is_blank(value):
+        if not isinstance(value, str) or not value.strip():
             raise ConfigError(
                 f"{where} must be a text or a list of chat messages, got {str(value)[:40]!r}"
             )
@@ -220,7 +201,8 @@ class PromptsTask(PromptsForm):
             id=row.id,
             text=self._text(row, value),
             answer=self._answer(row),
-            columns={name: plain_value(row.values[name], row.where, name) for name in handed},
+            # as JSON has them, dates as ISO 8601
+            columns={name: to_jsonable_python(row.values[name]) for name in handed},
         )
         if messages is not None:
             messages[-1] = {**messages[-1], "content": prompt.text}
@@ -236,16 +218,12 @@ class PromptsTask(PromptsForm):
         for name in self.config.template_columns:
             value = row.values[name]
             require(
-                value is not None,
-                f"{row.where} has no '{name}', which task.prompt_template needs",
+                value is not None, f"{row.id} has no '{name}', which task.prompt_template needs"
             )
             values[name] = value.strip() if isinstance(value, str) else value
             if isinstance(value, list):
-                values[name] = options(value, f"{row.where}: '{name}'")
-        try:
-            return template.format(**values)
-        except (ValueError, TypeError) as error:  # a format that the value lacks, as :.2f of a text
-            raise ConfigError(f"{row.where}: task.prompt_template: {error}") from None
+                values[name] = options(value, f"{row.id}: '{name}'")
+        return template.format(**values)
 
     def _answer(self, row: Row) -> str | None:
         """The right answer as a text that `read` reads."""
@@ -257,7 +235,7 @@ class PromptsTask(PromptsForm):
         answer = self.kind.gold(text)
         if answer is None:
             raise ConfigError(
-                f"{row.where}: '{config.answer_column}' must be {self.kind.wanted} with "
+                f"{row.id}: '{config.answer_column}' must be {self.kind.wanted} with "
                 f"task.answers={config.answers}, got {str(value)[-40:]!r}"
             )
         return answer
@@ -269,33 +247,21 @@ def generated_rows(config: PromptsConfig, part: str, split: str) -> list[Row]:
     assert config.kinds is not None and count is not None  # the settings' own check
     for kind in config.kinds:
         require(kind in KINDS, f"task.kinds: {kind} is not one of {', '.join(KINDS)}")
-    try:
-        stream = np.random.default_rng(GENERATED_SEEDS[part])
-        problems = draw_distinct(stream, config.kinds, part, count)
-    except ValueError as error:
-        raise ConfigError(f"task.{part}_problems={count}: {error}") from None
-    rows = rows_of_split(split, part, count, f"task.{part}_split")
-    require(bool(rows), f"task.{part}_split={split} has none of the {count} problems")
+    stream = np.random.default_rng(GENERATED_SEEDS[part])
+    problems = draw_distinct(stream, config.kinds, part, count)
     asked, column = config.prompt_column, str(config.answer_column)
     return [
-        Row(
-            f"{part}:{row + 1}",
-            f"task.source=generated: {part} problem {row + 1}",
-            {asked: problems[row].question, column: problems[row].answer},
-        )
-        for row in rows
+        Row(f"{part}:{row + 1}", {asked: problems[row].question, column: problems[row].answer})
+        for row in rows_of_split(split, part, count)
     ]
 
 
 def options(texts: Sequence[Any], where: str) -> str:
     """Four texts as a question's options, on a line each, as `(A) Paris`."""
-    require(
-        len(texts) == len(CHOICES)
-        and all(isinstance(text, str) and not is_blank(text) for text in texts),
-        f"{where} must be a text, or a list of four that are options",
-    )
+    right = len(texts) == len(CHOICES)
+    require(right, f"{where} must be a text, or a list of four that are options")
     lettered = zip(CHOICES, texts, strict=True)
-    return "\n".join(f"({letter}) {text.strip()}" for letter, text in lettered)
+    return "\n".join(f"({letter}) {str(text).strip()}" for letter, text in lettered)
 
 
 def chat_messages(value: Sequence[Any], where: str) -> list[Message]:
@@ -303,31 +269,14 @@ def chat_messages(value: Sequence[Any], where: str) -> list[Message]:
 
     where: row and column, for refusals
     """
-    for number, message in enumerate(value, 1):
-        texts = isinstance(message, dict) and all(
-            isinstance(text, str) for text in message.values()
-        )
-        require(
-            texts and set(message) == MESSAGE_KEYS,
-            f"{where}, message {number} must have a text as role and as content alone, got "
-            f"{message}",
-        )
+    right = all(
+        isinstance(message, dict)
+        and set(message) == MESSAGE_KEYS
+        and all(isinstance(text, str) for text in message.values())
+        for message in value
+    )
     require(
-        bool(value) and value[-1]["role"] == "user" and not is_blank(value[-1]["content"]),
-        f"{where} must end with a message of the user's that is not empty",
+        right and bool(value) and value[-1]["role"] == "user",
+        f"{where} must be messages, each a text as role and as content, the last one the user's",
     )
     return list(value)
-
-
-def plain_value(value: object, where: str, column: str) -> Any:
-    """A value as JSON has it, dates as ISO 8601; ConfigError for one that JSON does not know.
-
-    where: the row, for the refusal
-    """
-    try:
-        return json.loads(json.dumps(value, default=lambda day: day.isoformat()))
-    except (TypeError, ValueError, AttributeError):
-        raise ConfigError(
-            f"{where}: '{column}' holds {type(value).__name__}, which no reward is handed; name "
-            f"the columns to hand over in task.columns"
-        ) from None

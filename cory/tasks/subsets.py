@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -100,17 +99,3 @@ def hash_of(rows: Iterable[Any]) -> str:
     for row in rows:
         digest.update(json.dumps(row, sort_keys=True).encode())
     return digest.hexdigest()
-
-
-def at_most(count: int | None, there: int, what: str) -> int | None:
-    """The number of prompts that an evaluation asks; a note says where there are fewer.
-
-    what: what they are, as `test questions`
-    """
-    if count is None or count <= there:
-        return count
-    _note(f"evaluation.prompts={count}: there are only {there} {what}; all are asked")
-    return there
-
-
-_note = cache(distributed.note)  # once for a process, however often prompts are asked for

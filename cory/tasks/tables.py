@@ -18,7 +18,6 @@ class Row:
     """A row of a file or of a data set on the hub."""
 
     id: str  # file and line, as my.jsonl:3; of the hub split and row; both counted from 1
-    where: str  # the same for refusals, with the setting that it comes from
     values: Mapping[str, Any]  # column -> value
 
 
@@ -27,7 +26,6 @@ def rows_of(
     path: str,
     split: str,
     *,
-    split_key: str,
     key: str = "task.path",
     subset: str | None = None,
     columns: Mapping[str, str] | None = None,
@@ -35,33 +33,23 @@ def rows_of(
     """The rows of a split, or of a slice of it as `train[:90%]`; a file is the split `train`.
 
     source: hub | path
-    split_key, key: the settings that `split` and `path` come from
-    columns: setting that names a column -> the column's name; None: all columns are read
+    key: the setting that `path` comes from
+    columns: setting that names a column -> the column's name
     subset: as in `hub_table`
     Raises ConfigError where the data or a column cannot be had, or there is no row.
     """
-    place = f"{key}={path}"
     if source == "hub":
-        table = hub_table(path, subset, split, key)
-        if columns is not None:
-            require_columns(table.column_names, columns.items())
-            table = table.select_columns(list(dict.fromkeys(columns.values())))
+        table = hub_table(path, subset, split, key).to_list()
         name = split if subset is None else f"{subset}/{split}"
-        rows = [
-            Row(f"{name}:{number}", f"{place}: row {number} of {name}", values)
-            for number, values in enumerate(table.to_list(), 1)
-        ]
+        rows = [Row(f"{name}:{number}", values) for number, values in enumerate(table, 1)]
     else:
-        rows = _rows_of_files(path, split, split_key, key)
-        if rows and columns is not None:
-            require_columns(list(rows[0].values), columns.items())
-    require(bool(rows), f"{place}: there is no row in {split_key}={split}")
+        file = file_of_split(path, split, key)
+        table = file_rows(file, key)
+        numbers = rows_of_split(split, split.partition("[")[0], len(table))
+        rows = [Row(f"{file.name}:{number + 1}", table[number]) for number in numbers]
+    require(bool(rows), f"{key}={path}: there is no row in split {split}")
+    require_columns(list(rows[0].values), (columns or {}).items())
     return rows
-
-
-def is_blank(text: str) -> bool:
-    """Whether a text shows nothing: white space, control and zero-width characters."""
-    return not any(sign.isprintable() and not sign.isspace() for sign in text)
 
 
 def require_columns(names: Sequence[str], wanted: Iterable[tuple[str, str]]) -> None:
@@ -88,31 +76,12 @@ def hub_table(path: str, subset: str | None, split: str, key: str) -> Any:
         return load_dataset(path, subset, split=split)
     except Exception as error:  # its readers and its network, which share no base class
         raise ConfigError(
-            f"{key}={path}: the hub did not give split '{split}' ({_first_line(error)}); "
-            f"to work offline set {key.removesuffix('path')}source=path with a local file or "
-            f"folder as {key} (HF_HUB_OFFLINE=1 stops asking the hub)"
+            f"{key}={path}: the hub did not give split '{split}' ({error}); to work offline set "
+            f"{key.removesuffix('path')}source=path with a local file or folder as {key}"
         ) from error
 
 
-def _rows_of_files(path: str, split: str, split_key: str, key: str) -> list[Row]:
-    file, name = file_of_split(path, split, key), split.partition("[")[0]
-    folder = Path(path).expanduser().is_dir()
-    require(
-        folder or name == "train",
-        f"{split_key}={split}: {key}={path} is one file, which is the split train; set slices, "
-        f"typed as 'task.train_split=\"train[:90%]\"' and 'task.test_split=\"train[90%:]\"', or "
-        f"task.held_out_share=0.1 and task.test_split=null",
-    )
-    rows = file_rows(file, key)
-    line = "line" if file.suffix == ".jsonl" else "row"
-    within = f"{file.name} " if folder else ""
-    return [
-        Row(f"{file.name}:{row + 1}", f"{key}={path}: {within}{line} {row + 1}", rows[row])
-        for row in rows_of_split(split, name, len(rows), split_key)
-    ]
-
-
-def file_of_split(path: str, split: str, key: str = "task.path") -> Path:
+def file_of_split(path: str, split: str, key: str) -> Path:
     """The one file at `path`, or the file of a split, `name` or a slice of it, in the folder."""
     place, name = Path(path).expanduser(), split.partition("[")[0]
     if place.is_dir():
@@ -124,13 +93,18 @@ def file_of_split(path: str, split: str, key: str = "task.path") -> Path:
         )
         return files[0]
     require(place.is_file(), f"{key}={path}: there is no such file")
+    require(
+        name == "train",
+        f"{key}={path} is one file, which is the split train, not {split}; set slices, typed as "
+        f"'task.train_split=\"train[:90%]\"' and 'task.test_split=\"train[90%:]\"', or "
+        f"task.held_out_share=0.1 and task.test_split=null",
+    )
     return place
 
 
-def rows_of_split(split: str, name: str, count: int, key: str) -> list[int]:
+def rows_of_split(split: str, name: str, count: int) -> list[int]:
     """The row numbers that a split means, `name` itself or a slice as name[:90%], of `count` rows.
 
-    key: the setting that `split` comes from
     Raises ConfigError for a split of another name or form.
     """
     from datasets import ReadInstruction  # noqa: PLC0415  as in hub_table
@@ -139,13 +113,13 @@ def rows_of_split(split: str, name: str, count: int, key: str) -> list[int]:
         parts = ReadInstruction.from_spec(split).to_absolute({name: count})
     except (ValueError, AssertionError) as error:
         raise ConfigError(
-            f"{key}={split} must be {name} or a slice of it, as {name}[:90%]: {_first_line(error)}"
+            f"split {split} must be {name} or a slice as {name}[:90%]: {error}"
         ) from None
     return [row for part in parts for row in range(part.from_, part.to)]
 
 
 def file_rows(file: Path, key: str) -> Rows:
-    """All rows of one file, with exactly the values that stand there; ConfigError where none is.
+    """All rows of one file, with exactly the values that stand there.
 
     A cell of a .csv file is a text, or None if it is empty. A column that a row lacks is None in
     it. Dates and bytes, as Parquet has, are Python's.
@@ -154,9 +128,8 @@ def file_rows(file: Path, key: str) -> Rows:
     require(file.suffix in READERS, f"{key}={file} must end in one of {', '.join(READERS)}")
     try:
         rows = READERS[file.suffix](file)
-    except (OSError, ValueError, NotImplementedError, csv.Error) as error:
-        raise ConfigError(f"{key}={file}: cannot be read: {_first_line(error)}") from None
-    require(bool(rows), f"{key}={file} has no rows")
+    except (OSError, ValueError, csv.Error) as error:
+        raise ConfigError(f"{key}={file}: cannot be read: {error}") from None
     for number, row in enumerate(rows, 1):
         # a line of a .csv file with more cells than the header has them under None
         right = isinstance(row, dict) and None not in row
@@ -166,20 +139,13 @@ def file_rows(file: Path, key: str) -> Rows:
 
 
 def _json_lines(file: Path) -> Rows:
-    text, rows = file.read_text(encoding="utf-8-sig").rstrip(), []
+    rows = []
     # not splitlines(), which would also cut at characters that JSON allows inside a text
-    for number, line in enumerate(text.split("\n") if text else (), 1):
+    for number, line in enumerate(file.read_text(encoding="utf-8-sig").rstrip().split("\n"), 1):
         try:
             rows.append(json.loads(line))
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
-    return rows
-
-
-def _json_list(file: Path) -> Rows:
-    rows = json.loads(file.read_text(encoding="utf-8-sig"))
-    if not isinstance(rows, list):
-        raise ValueError("it must be a list of objects with keys")
     return rows
 
 
@@ -202,28 +168,20 @@ def _parquet_rows(file: Path) -> Rows:
 
 READERS: Mapping[str, Callable[[Path], Rows]] = {
     ".jsonl": _json_lines,
-    ".json": _json_list,
+    ".json": lambda file: json.loads(file.read_text(encoding="utf-8-sig")),
     ".csv": _csv_rows,
     ".parquet": _parquet_rows,
 }
 
 
-def read_words(path: Path, key: str) -> list[str]:
+def read_words(path: str, key: str) -> list[str]:
     """The different words of a .txt file, one a line, or of a .json list, in their order.
 
     key: the setting that `path` comes from
     """
     try:
-        text = path.read_text(encoding="utf-8")
-        words = json.loads(text) if path.suffix == ".json" else text.splitlines()
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+        words = json.loads(text) if path.endswith(".json") else text.splitlines()
     except (OSError, ValueError) as error:
         raise ConfigError(f"{key}={path}: cannot be read: {error}") from None
-    require(
-        isinstance(words, list) and all(isinstance(word, str) for word in words),
-        f"{key}={path} must hold a list of words",
-    )
     return list(dict.fromkeys(word.strip() for word in words if word.strip()))
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -39,7 +39,7 @@ class Parts:
     @property
     def carried(self) -> dict[str, Stateful]:
         """The components whose state a checkpoint keeps."""
-        return {"task": self.task, "streams": self.streams}
+        return {"task": self.task.sampler, "streams": self.streams}
 
     def new_policies(
         self, names: Sequence[str], bundle: ModelBundle | None = None

@@ -43,7 +43,6 @@ THROUGH = {
     "value_learning_rate": "value_rate_factor",
     "architecture": "described",
     "chats_only": "of_models",
-    "path": "word_files",
     "fidelity": "",  # by its name, in the table NEEDS of rules
     "parallel_runs": "conflicts",
 }

@@ -26,7 +26,7 @@ from tests.support.composing import parsed
         ("task.source=hub task.path=nobody/nothing", "=nobody/nothing: |task.source=path"),
         ("task.prompt_column=body", "task.prompt_column=body is not in the data; it has text, la"),
         ("task.path={tmp}/bad.parquet", "task.path={tmp}/bad.parquet: cannot be"),
-        ("task.test_split=test", "task.test_split=test: |is one file|train[:90%]"),
+        ("task.test_split=test", "|is one file|train[:90%]"),
         ("task.min_characters=500", "no train review of task.source=path is that long"),
         ("task.max_prompt_tokens=49", "task.max_prompt_tokens (49) and algorithm.sampling."
          "max_response_tokens (16) exceed the context of model=tiny (64 tokens)"),

@@ -11,9 +11,9 @@ import pytest
 
 from cory.games import rules_of
 from cory.games.prompts import GamePrompts
-from cory.games.rules import GameResult, GameState, GameUtterance
+from cory.games.rules import UTTERED, GameState
 from cory.games.transcript import FinishedGame, read_games
-from cory.games.words import evenly, one_form_each, playable, without_forms_of
+from cory.games.words import one_form_each, playable, without_forms_of
 from cory.runs.files import encoded
 from cory.tasks.game import GameTask
 from tests.support.game_settings import NAMES, settings_of, tokenizer
@@ -30,9 +30,9 @@ def task_of(*names: str, **changes: object) -> GameTask:
 
 
 def test_a_game_survives_its_line() -> None:
-    said = (GameUtterance("attacker", "It purrs.\n“Meow”"), GameUtterance("defender", "A cat?"))
-    won = GameResult(("attacker",), "uttered", True)
-    played = FinishedGame("cat", 5, said, won, [[3, 2], None], "abc", 4)
+    end = GameState("cat", 5).after("attacker", "It purrs.\n“Meow”").after("defender", "A cat?")
+    more = {"ids": [[3, 2], None], "tokenizer": "abc", "game": 4}
+    played = FinishedGame(**vars(end), **vars(UTTERED), **more)
     line = encoded(played.as_line()).rstrip("\n")
     assert "\n" not in line and FinishedGame.from_json(line, TABOO) == played
     assert json.loads(line)["ids"] == [[3, 2], None] and json.loads(line)["game"] == 4
@@ -55,17 +55,10 @@ GOOD = '{"word": "cat", "max_turns": 2, "turns": [{"role": "attacker", "text": "
     ("line", "said"),
     [
         ("{", "it: Invalid JSON"),
-        ("[]", "it: Input should be an object"),
         (GOOD.replace('"cat"', "3"), "word: Input should be a valid string"),
-        (GOOD.replace('"cat"', '"..."'), "word: must have letters or digits, got '...'"),
         (GOOD.replace("2", "0"), "max_turns: Input should be greater than or equal to 1"),
         (GOOD.replace("attacker", "defender"), "turns.0.role: must be attacker"),
         (GOOD.replace('"a"', "null"), "turns.0.text: Input should be a valid string"),
-        (GOOD.replace('"a"', '"\\ud83d"'), "it: Invalid JSON"),
-        (GOOD[:-1] + ', "winners": ["me"]}', "winners: must be roles"),
-        (GOOD[:-1] + ', "winners": ["attacker"], "valid": false}', "winners: must be roles"),
-        (GOOD[:-1] + ', "winners": [], "reason": "tie", "valid": 1}', "valid: Input should be"),
-        (GOOD.replace("2", "1").replace("}]", "}, {}]"), "turns.1.role: Field required"),
     ],
 )
 def test_a_bad_line_is_refused_by_its_number(tmp_path: Path, line: str, said: str) -> None:
@@ -83,7 +76,6 @@ def test_words_are_parted_by_form() -> None:
     assert words == ["cat", "CATS", "go", "went", "dog"]
     assert list(one_form_each(words)) == ["cat", "go", "dog"]
     assert list(without_forms_of(words, ["cats"])) == ["go", "went", "dog"]
-    assert evenly([f"{n}" for n in range(20)], 3) == ["2", "7", "12"]
 
 
 def test_words_of_files(tmp_path: Path) -> None:
@@ -96,8 +88,6 @@ def test_words_of_files(tmp_path: Path) -> None:
     assert sorted(prompt.text for prompt in task.sample(3)) == task.train_words
     said = refusal(lambda: task_of(**change, train_words=9))
     assert said.startswith("task.train_words (9) exceeds the 3 words")
-    test.write_text("{}")
-    assert "must hold a list of words" in refusal(lambda: task_of(**change, train_words=None))
 
 
 # what players are shown
@@ -143,15 +133,6 @@ def test_messages_take_turns() -> None:
     assert [said["content"] for said in first[1:]] == [texts.opening, "a", "b"]
     assert [said["content"] for said in second[1:]] == ["a", "b", "c"]
     assert "zebra" in first[0]["content"] and "zebra" not in second[0]["content"]
-
-
-def test_texts_for_other_roles_are_refused() -> None:
-    city = rules_of("guess_my_city", "words")
-    said = refusal(lambda: GamePrompts(settings_of().texts, city))
-    assert said.startswith("task.texts.rules must have the roles guesser, oracle")
-    told = settings_of(texts__instructions__defender="It is {word}.").texts
-    said = refusal(lambda: GamePrompts(told, TABOO))
-    assert "instructions.defender must not contain {word}" in said
 
 
 def test_games_of_several_lengths() -> None:

@@ -8,18 +8,9 @@ import numpy as np
 import pytest
 
 from cory.config import GameConfig
-from cory.games import GameRules, decided_state, rules_of
-from cory.games.rules import GameResult, GameState
-from cory.games.scripted import (
-    SMOOTHING,
-    Guesser,
-    Hinter,
-    Listener,
-    RuleBasedPlayer,
-    Script,
-    associate,
-    belief,
-)
+from cory.games import decided_state, rules_of
+from cory.games.rules import GameState
+from cory.games.scripted import SMOOTHING, Script, associate, belief
 from tests.support.game_settings import settings_of
 
 
@@ -57,8 +48,7 @@ def script(settings: GameConfig) -> Script:
 
 
 def test_a_listener_weighs_hints_and_answers() -> None:
-    shared = script(settings_of("twenty_questions"))
-    listener: Listener = shared.listener
+    listener = script(settings_of("twenty_questions"))
     asked = GameState("cat", 9).after("guesser", "Has it to do with fur?")
     yes = belief(listener.evidence(listener.hear(asked.after("oracle", "Yes!"))))
     assert yes[:2].tolist() == pytest.approx([0.45, 0.45]) and yes.sum() == pytest.approx(1)
@@ -72,45 +62,38 @@ def test_a_listener_weighs_hints_and_answers() -> None:
 def test_guile_points_to_another_word() -> None:
     shared = script(settings_of(scripted__guile=1.0, scripted__hints_per_turn=1))
     position = GameState("sun", 9)
-    said = Hinter(shared).say(position, np.random.default_rng(0))
-    heard = shared.listener.hear(position.after("attacker", said))
-    assert "waves" in said and belief(shared.listener.evidence(heard)).argmax() == 2
+    said = shared.hint(position, np.random.default_rng(0))
+    heard = shared.hear(position.after("attacker", said))
+    assert "waves" in said and belief(shared.evidence(heard)).argmax() == 2
 
 
 def test_a_guesser_guesses_when_it_is_sure() -> None:
-    guesser = Guesser(script(settings_of()))
+    guesser = script(settings_of())
     draw = np.random.default_rng(0)
     start = GameState("cat", 2)
-    assert guesser.say(start.after("attacker", "It purrs."), draw) == (
+    assert guesser.ask(start.after("attacker", "It purrs."), draw) == (
         "I know the word! It is cat!"
     )
     unsure = start.after("attacker", "Fur.")
-    asked = {guesser.say(unsure, draw) for _ in range(30)}
+    asked = {guesser.ask(unsure, draw) for _ in range(30)}
     assert not any("I know" in text for text in asked)
     # it never asks about the word that it would guess: here the first of two alike
     assert any("dog" in text for text in asked) and not any("cat" in text for text in asked)
     last = unsure.after("defender", "Is it about sea?").after("attacker", "Scratches.")
-    assert guesser.say(last, draw) == "I know the word! It is cat!"
+    assert guesser.ask(last, draw) == "I know the word! It is cat!"
     # in the last turn it may take a chance
-    bold = Guesser(script(settings_of(scripted__last_confidence=0.0)))
-    assert "I know" in bold.say(GameState("cat", 1).after("attacker", "Fur."), draw)
-    assert "I know" not in guesser.say(GameState("cat", 1).after("attacker", "Fur."), draw)
-
-
-def play(
-    game: GameRules, word: str, turns: int, players: dict[str, RuleBasedPlayer], seed: int
-) -> GameResult:
-    draw, position = np.random.default_rng(seed), GameState(word, turns)
-    while (outcome := decided_state(game, position)[1]) is None:
-        role = position.next_role(game.roles)
-        position = position.after(role, players[role].say(position, draw))
-    return outcome
+    bold = script(settings_of(scripted__last_confidence=0.0))
+    assert "I know" in bold.ask(GameState("cat", 1).after("attacker", "Fur."), draw)
+    assert "I know" not in guesser.ask(GameState("cat", 1).after("attacker", "Fur."), draw)
 
 
 @pytest.mark.parametrize("name", ["twenty_questions", "guess_my_city"])
 def test_scripted_players_find_the_word_together(name: str) -> None:
     shared = script(settings_of(name))
-
-    players: dict[str, RuleBasedPlayer] = {"guesser": Guesser(shared), "oracle": Hinter(shared)}
-    games = [play(shared.game, word, 3, players, n) for n, word in enumerate(WORDS * 5)]
-    assert all(game.valid and game.reason == "guessed" for game in games)
+    says = {"guesser": shared.ask, "oracle": shared.hint}
+    for number, word in enumerate(WORDS * 5):
+        draw, position = np.random.default_rng(number), GameState(word, 3)
+        while (outcome := decided_state(shared.game, position)[1]) is None:
+            role = position.next_role(shared.game.roles)
+            position = position.after(role, says[role](position, draw))
+        assert outcome.valid and outcome.reason == "guessed"

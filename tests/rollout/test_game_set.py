@@ -197,7 +197,7 @@ def test_damaged_token_ids_of_another_run_are_refused_in_one_line(
     path = tmp_path / "run" / "games" / "epoch_000.jsonl"
     config = self_play("algorithm.iterations=1", f"algorithm.games={path}")
     games = collector(build_games(config))._read()
-    assert [game.number for game in games] == list(range(6))
+    assert [game.game for game in games] == list(range(6))
     rows = path.read_text().splitlines(keepends=True)
     rows[1] = rows[1].replace('"ids": [[', f'"ids": {ids}[', 1)
     path.write_text("".join(rows))

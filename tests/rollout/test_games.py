@@ -88,12 +88,10 @@ def test_scripts_and_remote_models_play_beside_agents() -> None:
     """A script draws its own numbers for each game and utterance; nobody samples their tokens."""
     drawn: list[float] = []
 
-    class Drawing:
-        def say(self, position: GameState, draws: np.random.Generator) -> str:
-            drawn.append(float(draws.random()))
-            return "hm"
+    def script(position: GameState, draws: np.random.Generator) -> str:
+        drawn.append(float(draws.random()))
+        return "hm"
 
-    script: Any = Drawing()
     seats = {"attacker": Seat(script), "defender": Seat("far", remote=True)}
     (game, _), _, shown = run({}, ["film", "sun"], seats=seats)
     assert game is not None and game.ids is None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cory.config import Config, builder, parse_config
-from cory.games.rules import GameResult, GameUtterance
+from cory.games.rules import GameResult, GameState, GameUtterance
 from cory.games.transcript import FinishedGame
 from cory.runtime.worker import build_parts
 from cory.trainers.offline import OfflineTrainer
@@ -80,7 +80,8 @@ def played(word: str, winner: str | None, *texts: str, max_turns: int = 2) -> Fi
     roles = ("attacker", "defender")
     said = tuple(GameUtterance(roles[n % 2], text) for n, text in enumerate(texts))
     winners = () if winner is None else (winner,)
-    return FinishedGame(word, max_turns, said, GameResult(winners, "made up", valid=True))
+    result = GameResult(winners, "made up", valid=True)
+    return FinishedGame(**vars(GameState(word, max_turns, said)), **vars(result))
 
 
 def write_games(path: Path, games: Sequence[FinishedGame]) -> Path:

@@ -17,7 +17,6 @@ from cory.episode import Episode, Prompt, Turn
 from cory.functional.votes import VoteRule
 from cory.rewards.exact_match import ExactMatch
 from cory.tasks.prompts import PromptsTask
-from cory.tasks.sandbox.equality import Answer
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
@@ -203,8 +202,7 @@ def test_formulas_are_counted_by_what_they_say(make: Make) -> None:
     rule = VoteRule("lexicographic", "counted")
     assert rule.winners(answers) == [answers[0]] == [math.read(r"\boxed{\dfrac{2}{4}}")]
     assert answers[0] != "1/2" and answers[0] is not None
-    seconds = make("math", "task.seconds=7").read(r"\boxed{1}")
-    assert isinstance(seconds, Answer) and seconds.equality.seconds == 7
+    assert make("math", "task.seconds=7").read(r"\boxed{1}").seconds == 7  # type: ignore[union-attr]
     # ties by the text
     tied = [math.read(r"\boxed{3}"), math.read(r"\boxed{1/2}")]
     right = math.read(r"\boxed{0.5}")
@@ -231,10 +229,8 @@ def test_a_response_is_right_when_its_box_equals_the_solutions(make: Make) -> No
         ("anli", {"label": [1]}, "'label' must be 0, 1, 2 or one of entailment, neutral, contra"),
         ("anli", {"hypothesis": None}, "has no 'hypothesis', which task.prompt_template needs"),
         ("mmlu", {"choices": ["1", "2", "3"]}, "'choices' must be a text, or a list of four that"),
-        ("mmlu", {"choices": ["1", "2", "3", " "]}, "'choices' must be a text, or a list of four"),
         ("mmlu", {"answer": 4}, "'answer' must be a letter from A to D, or 0 to 3 with"),
         ("math", {"solution": r"\boxed{\frac{1}{2}"}, "'solution' must be a formula, alone or in"),
-        ("math", {"solution": r"It is $5$."}, "'solution' must be a formula, alone or in a closed"),
     ],
 )
 def test_rows_that_cannot_be_used_are_refused(
@@ -242,4 +238,4 @@ def test_rows_that_cannot_be_used_are_refused(
 ) -> None:
     row = ROWS[name][0]
     message = refusal(lambda: make(name, rows=[row, {**row, **change}]))
-    assert "train.jsonl line 2" in message and said in message
+    assert "train.jsonl:2" in message and said in message

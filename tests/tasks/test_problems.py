@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cory.config import ConfigError
 from cory.tasks.answers import final_number
 from cory.tasks.problems import KINDS, PARTS, draw_distinct, draw_problem, part_of
 from cory.tasks.prompts import PromptsTask
@@ -115,7 +116,7 @@ def test_parts_share_no_question() -> None:
 
 def test_all_the_problems_that_there_are_can_be_asked_for_and_no_more() -> None:
     few = r"multiply: only \d+ questions found in part test"
-    with pytest.raises(ValueError, match=few) as refusal:
+    with pytest.raises(ConfigError, match=few) as refusal:
         draw_distinct(np.random.default_rng(5), ["multiply"], "test", 200)
     (all_of_them,) = map(int, re.findall(r"\d+", str(refusal.value)))
     stream = np.random.default_rng(6)

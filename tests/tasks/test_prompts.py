@@ -110,7 +110,7 @@ def test_cells_of_a_csv_file_are_the_texts_that_stand_there(make: Make, tmp_path
     # an empty cell is missing
     assert {p.columns["v"] for p in found} == {None}
     for content, said in (
-        ("prompt,gold\n,a\n", "a.csv: row 1: 'prompt' must be a text"),
+        ("prompt,gold\n,a\n", "a.csv:1: 'prompt' must be a text"),
         ("prompt,gold\na,b,c\n", "a.csv: row 1 must be an object with the file's keys"),
         ('prompt,gold\na,"b\n', "a.csv: cannot be read: unexpected"),
         ("prompt;gold\na;b\n", "task.prompt_column=prompt is not in the data; it has prompt;gold"),
@@ -266,7 +266,7 @@ def test_the_length_of_a_chat_is_that_of_all_of_its_messages(
     assert len(fits.parts["train"]) == 4
     cut = make(*every_word, f"task.max_prompt_tokens={length - 1}")
     assert ids(cut.parts["train"]) == [f"mine.jsonl:{n}" for n in (2, 3, 4)]
-    assert "1 of 4 training prompts; the first is mine.jsonl:5\n" in capsys.readouterr().err
+    assert "1 of 4 training prompts\n" in capsys.readouterr().err
 
 
 def test_long_prompts_are_left_out_or_refused_by_their_line(
@@ -276,7 +276,7 @@ def test_long_prompts_are_left_out_or_refused_by_their_line(
     words = ["task.max_prompt_tokens=30"]
     train = make(*words, "task.train_split='train[5:]'", "task.test_split='train[:5]'")
     assert len(train.parts["train"]) == 4
-    assert "1 of 5 training prompts; the first is mine.jsonl:10\n" in capsys.readouterr().err
+    assert "1 of 5 training prompts\n" in capsys.readouterr().err
     test = make(*words, "task.train_split='train[:5]'", "task.test_split='train[5:]'")
     with pytest.raises(
         ConfigError,
@@ -286,16 +286,12 @@ def test_long_prompts_are_left_out_or_refused_by_their_line(
     assert len(train.held_out(6, "test")) == 5  # all that there are
 
 
-def test_dates_become_text_and_other_values_are_refused(make: Make, tmp_path: Path) -> None:
-    table = pd.DataFrame({"prompt": ["a", "b"], "day": [date(2024, 1, 2)] * 2, "raw": [b"x"] * 2})
-    table.to_parquet(tmp_path / "mine.parquet")
-    words = ["task.path=mine.parquet", "task.held_out_share=0.5"]
-    kept = every(make(*words, "task.columns=[day]"))
+def test_dates_become_text(make: Make, tmp_path: Path) -> None:
+    pd.DataFrame({"prompt": ["a", "b"], "day": [date(2024, 1, 2)] * 2}).to_parquet(
+        tmp_path / "mine.parquet"
+    )
+    kept = every(make("task.path=mine.parquet", "task.held_out_share=0.5"))
     assert kept["mine.parquet:1"].columns == {"day": "2024-01-02"}
-    with pytest.raises(
-        ConfigError, match=r"^task.path=mine.parquet: row 1: 'raw' holds bytes, .* task.columns$"
-    ):
-        make(*words)
 
 
 CHAT = ["model.chat=true"]
@@ -313,23 +309,17 @@ def chat(*messages: Any) -> list[Any]:
 
 BAD = [
     # overrides, rows, parts of what is said
-    ([], [*ROWS, {"target": 1}], "line 21: 'prompt' must be a text |got 'None'"),
-    ([], [{**ROWS[0], "prompt": " \n"}], "line 1: 'prompt' must be a text or a list"),
-    ([], [ROWS[0], {"prompt": MESSAGES}], "line 2: 'prompt' holds chat messages, which need a"),
-    (CHAT, chat(*MESSAGES[:3]), "line 1: 'prompt' must end with a message of the user's"),
-    (CHAT, chat(user("x"), {"role": "user"}), "line 1: 'prompt', message 2 must have a"),
-    (CHAT, chat({**user("x"), "name": "me"}), "line 1: 'prompt', message 1 must have"),
-    (GOLD, [{"prompt": "a", "gold": None}], "line 1: 'gold' must be a text |=text, got 'None'"),
+    ([], [*ROWS, {"target": 1}], ":21: 'prompt' must be a text |got 'None'"),
+    ([], [{**ROWS[0], "prompt": " \n"}], ":1: 'prompt' must be a text or a list"),
+    ([], [ROWS[0], {"prompt": MESSAGES}], ":2: 'prompt' holds chat messages, which need a"),
+    (CHAT, chat(*MESSAGES[:3]), ":1: 'prompt' must be messages, |the last one the user's"),
+    (CHAT, chat(user("x"), {"role": "user"}), ":1: 'prompt' must be messages, each a text"),
+    (GOLD, [{"prompt": "a", "gold": None}], ":1: 'gold' must be a text |=text, got 'None'"),
     ([*GOLD, "task.answers=number"], [{"prompt": "a", "gold": "seven"}], "'gold' must be a number"),
     ([*GOLD, "task.answers=formula"], [{"prompt": "a", "gold": "..."}], "'gold' must be a formula"),
-    (["task.prompt_template='{on} {prompt}'"], [{"prompt": "a", "on": None}], "line 1 has no 'on'"),
-    (
-        ["task.prompt_template='{on:.2f} {prompt}'"],
-        [{"prompt": "a", "on": "b"}],
-        "line 1: task.prompt_template: Unknown format code 'f' for object of type 'str'",
-    ),
+    (["task.prompt_template='{on} {prompt}'"], [{"prompt": "a", "on": None}], ":1 has no 'on'"),
     (["task.test_split=train"], ROWS, "every training prompt is a test prompt, too"),
-    (NOTHING, ROWS, "there is no row in task.test_split=train[100%:]"),
+    (NOTHING, ROWS, "there is no row in split train[100%:]"),
 ]
 
 
@@ -339,8 +329,7 @@ def test_bad_rows_are_refused_by_file_and_line(
 ) -> None:
     write_rows(tmp_path / "mine.jsonl", data)
     message = refusal(lambda: make(*overrides))
-    assert message.startswith("task.path=mine.jsonl: ")
-    assert all(part in message for part in said.split("|"))
+    assert "mine.jsonl" in message and all(part in message for part in said.split("|"))
 
 
 WRONG = [
@@ -349,8 +338,8 @@ WRONG = [
     (["task.path=."], "task.path=.: the folder must hold one file for split 'train'"),
     (["task.answer_column=prompt"], "task.answer_column=prompt: must not be task.prompt_column"),
     (["task.held_out_share=0.01"], "task.held_out_share=0.01 of 20 different prompts is 0"),
-    (["task.test_split=test"], "task.test_split=test: task.path=mine.jsonl is one file, which"),
-    (["task.test_split='train[x]'"], "task.test_split=train[x] must be train or a slice of it"),
+    (["task.test_split=test"], "mine.jsonl is one file, which is the split train, not test"),
+    (["task.test_split='train[x]'"], "split train[x] must be train or a slice as train[:90%]"),
 ]
 
 

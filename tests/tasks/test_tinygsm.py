@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cory.tasks.prompts import PromptsTask
-from cory.tasks.sandbox.process import ProgramResult, answer_of
+from cory.tasks.sandbox.process import answer_of
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
@@ -88,7 +88,7 @@ def test_the_answer_is_what_the_program_returns(
     ],
 )
 def test_whole_numbers_are_answers(returned: str, answer: str | None) -> None:
-    assert answer_of(ProgramResult("value", returned)) == answer
+    assert answer_of(returned) == answer
 
 
 @pytest.mark.parametrize(

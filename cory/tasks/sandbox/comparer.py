@@ -17,7 +17,6 @@ from typing import Any
 
 from math_verify import LatexExtractionConfig, parse, verify
 
-READY = "ready"
 # The library takes letters after a number for units: of 5 cm, but also of 2ab and 12t. So units are
 # allowed only after a space or as text.
 UNIT = re.compile(r"\\(?:text|mbox|mathrm)|[0-9}] +[a-zA-Z]{2}")
@@ -33,19 +32,18 @@ def compare_formulas(seconds: int, memory: int) -> None:
     seconds: of processor time per comparison
     memory: bytes of address space
     """
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for standard in (1, 2):  # the libraries print to these
-        os.dup2(nowhere, standard)
+    nowhere = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    answers, sys.stdout = sys.stdout, nowhere  # to which the libraries print
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # the kernel ends the process: a handler in Python would wait for the end of a large power
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    print(READY, file=answers, flush=True)
     for line in sys.stdin:
-        one, other = json.loads(line)
         signal.setitimer(signal.ITIMER_PROF, seconds)
-        result = equal(one, other)
+        try:
+            result = equal(*json.loads(line))
+        except Exception:  # of the library, out of memory or of depth
+            result = False
         signal.setitimer(signal.ITIMER_PROF, 0)
         print(json.dumps(result), file=answers, flush=True)
 
