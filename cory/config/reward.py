@@ -18,7 +18,7 @@ from cory.config.base import (
     with_fields,
 )
 from cory.config.errors import renamed
-from cory.config.model import EndpointConfig, PrecisionConfig
+from cory.config.model import EndpointConfig, PackedConfig, PrecisionConfig
 
 
 def function_name(value: str) -> tuple[str, str]:
@@ -81,7 +81,7 @@ class ExactMatchConfig(Settings):
     name: Text
 
 
-class VerifierRewardConfig(PrecisionConfig):
+class VerifierRewardConfig(PackedConfig):
     """Settings of `reward=verifier`: how likely a trained verifier finds a response to be right."""
 
     name: Text

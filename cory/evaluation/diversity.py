@@ -64,7 +64,6 @@ class Encoder(FrozenModel):
     def embeddings(self, texts: Sequence[str]) -> Tensor:
         """(N, D) float32, in main memory: one row per text."""
         model = load_encoder(self.path, self.key, self.dtype).to(self.device)
-        self.texts.fit(model)
         # of an empty text some tokenizers give no token
         rows = [row or [self.pad] for row in self.texts.ids(texts, self.longest)]
 
@@ -115,7 +114,6 @@ class Scorer(FrozenModel):
         compare: takes log-probabilities (responses, V) float32
         """
         model = load_language_model(self.path, self.key, False, self.dtype).to(self.device)
-        self.texts.fit(model)
         pairs = list(zip(questions, responses, strict=True))
         return distributed.map_rows(
             pairs, 1, lambda batch: [compare(self._distributions(model, *pair)) for pair in batch]

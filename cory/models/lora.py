@@ -65,7 +65,11 @@ class SharedBase:
 
     def load(self, name: str, folder: Path) -> None:
         """Load the adapter's weights from such a folder; ConfigError where they are others."""
-        _fill(self.peft, folder, name)
+        weights = load_tensors(folder / WEIGHTS)
+        with readable(f"{folder}: the adapter's weights do not fit this model"):
+            answer = set_peft_model_state_dict(self.peft, weights, name)
+        lost = [key for key in answer.missing_keys if f".{name}." in key]
+        require(not lost, f"{folder}: the adapter has no weights for {', '.join(lost[:3])}")
 
 
 def load_adapter(lm: PreTrainedModel, folder: Path) -> PeftModel:
@@ -83,19 +87,7 @@ def load_adapter(lm: PreTrainedModel, folder: Path) -> PeftModel:
     )
     load_tensors(folder / WEIGHTS)
     with readable(f"{folder}: the adapter does not fit the model that it is for"):
-        peft = PeftModel.from_pretrained(lm, str(folder))
-    _fill(peft, folder, "default")
-    return peft
-
-
-def _fill(peft: PeftModel, folder: Path, name: str) -> None:
-    """Overwrite all weights of one adapter with those of a folder."""
-    weights = load_tensors(folder / WEIGHTS)
-    with readable(f"{folder}: the adapter's weights do not fit this model"):
-        answer = set_peft_model_state_dict(peft, weights, name)
-    require(not answer.unexpected_keys, f"{folder}: the adapter was made for other layers")
-    lost = [key for key in answer.missing_keys if f".{name}." in key]
-    require(not lost, f"{folder}: the adapter has no weights for {', '.join(lost[:3])}")
+        return PeftModel.from_pretrained(lm, str(folder))
 
 
 def adapted_layers(lm: PreTrainedModel, targets: list[str] | None) -> list[str]:

@@ -16,8 +16,6 @@ from omegaconf import DictConfig, OmegaConf
 from cory.config import ConfigError, require
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
-# names of a model's longest text in config.json: most architectures', GPT-2's
-LONGEST = ("max_position_embeddings", "n_positions")
 BY_CPU = "${products_of_cpu:}"
 # environment variable: 1 or 0 in place of a look at the CPU, for tests and for comparisons
 CPU_HAS_BF16 = "CORY_CPU_HAS_BF16"
@@ -62,15 +60,6 @@ def context_length(config: Any) -> int | None:
     # of models with several kinds of layers, one for each kind
     kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, Mapping))]
     return min([int(longest), *(end for kind in kinds if (end := _end_of_first_set(kind)))])
-
-
-def described_length(described: Mapping[str, Any]) -> int | None:
-    """The same from a config.json as it stands, without transformers; None: it does not tell.
-
-    Not where LongRoPE ends a context: the worker knows that.
-    """
-    found = (described[name] for name in LONGEST if isinstance(described.get(name), int))
-    return next(found, None)
 
 
 def require_context_length(config: Any, key: str) -> int:

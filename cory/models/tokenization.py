@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from cory.config import ConfigError, require
+from cory.config import ConfigError
 from cory.episode import Context, Message, as_messages, from_user
 
 # a sample prompt and its answer, to find what a template or tokenizer puts around them
@@ -22,24 +22,6 @@ class Texts:
         self.said = said
         self.chat = chat
 
-    def fit(self, model: Any) -> None:
-        """ConfigError where the model lacks embeddings, or the template refuses a sample prompt.
-
-        Tokens that were added to the vocabulary and that no text has are no fault: some models have
-        those of their relatives.
-        """
-        embedded = int(model.get_input_embeddings().weight.shape[0])
-        read = self.ids([self.render(self.asked), self.render(self.asked, ANSWER)])
-        put = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
-        ends = [token for token in put if token is not None]
-        most = max(self.tokenizer.vocab_size - 1, *ends, *(token for row in read for token in row))
-        require(
-            most < embedded,
-            f"{self.said}: the tokenizer's token '{self.tokenizer.convert_ids_to_tokens(most)}' is "
-            f"number {most}, and the model has embeddings for {embedded} tokens; take its own "
-            f"tokenizer, or resize its embeddings",
-        )
-
     def render(self, context: Context, answer: str | None = None) -> str:
         """A context as the model is shown it, up to where its answer begins, or with an answer.
 
@@ -49,14 +31,12 @@ class Texts:
             if not isinstance(context, str):
                 raise ValueError(f"{self.said} does not chat; give it a text")
             return context if answer is None else context + self.between + answer
-        if answer is None:
-            return self._rendered(as_messages(context), prompt=True)
-        return self._rendered([*as_messages(context), _message("assistant", answer)], prompt=False)
-
-    def _rendered(self, messages: list[Message], prompt: bool) -> str:
+        messages = as_messages(context)
+        if answer is not None:
+            messages = [*messages, _message("assistant", answer)]
         try:
             text: str = self.tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=prompt
+                messages, tokenize=False, add_generation_prompt=answer is None
             )
         except (TemplateError, TypeError, ValueError) as error:
             roles, reason = ", ".join(m["role"] for m in messages), " ".join(str(error).split())
@@ -109,17 +89,6 @@ class Texts:
             (before, whole[len(before) :] if whole[: len(before)] == before else alone)
             for before, whole, alone in rows
         ]
-
-    def require_learnable(self) -> None:
-        """ConfigError where `answer_ids` cannot be learnt as what a model would have said."""
-        context = self.render(self.asked)
-        before, whole = self.ids([context, context + self.between + ANSWER])
-        require(
-            whole[: len(before)] == before,
-            f"{self.said}: its tokenizer reads a context and a response together otherwise than "
-            f"one after the other, so nothing can be learnt from texts",
-        )
-        require(self.end is not None, f"{self.said}: its tokenizer has no EOS to end a text with")
 
     def answer_ids(self, text: str) -> list[int]:
         """Token ids of a text as a response, ended as if the model had ended by itself.

@@ -158,7 +158,6 @@ class Verifier:
             from cory.models.lora import load_adapter  # noqa: PLC0415  five seconds, and copies need none
 
             load_adapter(lm, self.folder)
-        self.texts.fit(lm)
         # the head is filled with the verifier's own
         return ActorCriticModel("verifier", lm, value_head=ValueHead(lm))
 

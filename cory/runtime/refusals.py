@@ -4,7 +4,6 @@ Each check raises a ConfigError that names key, value and rule. A worker checks 
 what only it can know: lengths in tokens, weights, devices.
 """
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
@@ -17,7 +16,6 @@ from cory.config import (
     Config,
     ConfigError,
     HardwareConfig,
-    ModelConfig,
     OfflineConfig,
     PromptsConfig,
     judges,
@@ -25,7 +23,7 @@ from cory.config import (
     require,
 )
 from cory.config.base import typed
-from cory.models.paths import described_length, resolve
+from cory.models.paths import resolve
 from cory.runs.run_dir import has_iterations, read_record, require_agents, require_own
 from cory.tasks.tables import file_of_split, file_rows, require_columns
 
@@ -73,7 +71,7 @@ def checks(config: Config) -> Iterator[Check]:
     """Every check of a run, with its arguments."""
     algorithm, rewards = config.algorithm, judges(config.reward)
     for key, model in config.models.items():
-        yield require_model, config, model, key
+        yield resolve, model.path, f"{key}.path"
     for key, judge in rewards.items():
         yield require_judge, judge, key
     for group, split, key in tables(config):
@@ -95,31 +93,6 @@ def checks(config: Config) -> Iterator[Check]:
     yield require_package, "trackio", config.trackio
     if config.keep_best is not None:
         yield require_evaluations, config
-
-
-def require_model(config: Config, model: ModelConfig, key: str) -> None:
-    """A folder that is none, or a context that prompt and response exceed.
-
-    A worker also counts what templates add.
-    """
-    folder = Path(resolve(model.path, f"{key}.path"))
-    prompt = config.task.max_prompt_tokens
-    response = config.algorithm.sampling.max_response_tokens
-    context = described_length(described_in(folder) or dict(model.described or {}))
-    require(
-        context is None or config.algorithm.speaks_remotely() or prompt + response <= context,
-        f"task.max_prompt_tokens ({prompt}) and algorithm.sampling.max_response_tokens "
-        f"({response}) exceed the context of {key}={model.name} ({context} tokens)",
-    )
-
-
-def described_in(folder: Path) -> dict[str, Any]:
-    """A model's config.json; nothing where it cannot be read, which a worker refuses."""
-    try:
-        described = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return described if isinstance(described, dict) else {}
 
 
 def require_judge(judge: Any, key: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,7 @@ from cory.config import Config, ConfigError
 from cory.episode import Asked
 from cory.memory import Shape
 from cory.models.bundle import ModelBundle
-from cory.models.paths import context_length, described_length, require_context_length
+from cory.models.paths import context_length, require_context_length
 from cory.models.policy import Policy
 from cory.runtime.worker import build_parts
 from tests.support.composing import parsed
@@ -66,18 +65,13 @@ def test_a_response_may_reach_to_the_switch_and_is_refused_beyond(
     bundle = bundle_of(tmp_path, phi3(short, LONG))
     assert bundle.context_length == length
     (model,) = bundle.new_models(["agent_0"], torch.Generator())
-    policy, room = Policy(bundle, model, None, parsed().hardware), length - bundle.tokens("a" * 10)
+    policy, room = (
+        Policy(bundle, model, None, parsed().hardware),
+        length - bundle.texts.tokens("a" * 10),
+    )
     policy.turns([Asked("a" * 10, "solo")], room, None)
     with pytest.raises(ConfigError, match=f"context of {length} tokens"):
         policy.turns([Asked("a" * 10, "solo")], room + 1, None)
-
-
-def test_the_command_reads_the_longest_text_from_the_file(tmp_path: Path) -> None:
-    phi3(SHORT, LONG).save_pretrained(tmp_path)
-    assert described_length(json.loads((tmp_path / "config.json").read_text())) == WHOLE
-    assert described_length({"n_positions": 7}) == 7
-    assert described_length({"n_positions": "7"}) is None
-    assert Shape(Phi3ForCausalLM(phi3(SHORT, LONG))).context == SWITCH
 
 
 def test_only_sets_of_frequencies_that_change_end_a_context() -> None:
@@ -89,6 +83,7 @@ def test_only_sets_of_frequencies_that_change_end_a_context() -> None:
     several = SimpleNamespace(max_position_embeddings=WHOLE, rope_parameters=kinds)
     assert context_length(several) == SWITCH
     assert context_length(SimpleNamespace()) is None
+    assert Shape(Phi3ForCausalLM(phi3(SHORT, LONG))).context == SWITCH
     with pytest.raises(ConfigError, match=r"^model.path=x: its config.json does not say"):
         require_context_length(SimpleNamespace(), "model.path=x")
 

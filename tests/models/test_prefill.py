@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from cory.models.passes import cache_for, common_beginning, prefill
+from cory.models.passes import cache_for, prefill
 from tests.support.close import assert_close
 
 RULES = list(range(100, 120))  # 20 tokens
@@ -31,7 +31,7 @@ def test_each_context_is_read_once_and_gives_what_it_gives_alone(
     passes: list[tuple[int, ...]] = []
     note = lambda module, args, kwargs: passes.append(tuple(kwargs["input_ids"].shape))  # noqa: E731
     handle = model.base_model.register_forward_pre_hook(note, with_kwargs=True)
-    cache = cache_for(model, 30)
+    cache = cache_for(model)
     with torch.no_grad():
         states, mask = prefill(model, contexts, cache, 0)
     handle.remove()
@@ -45,9 +45,3 @@ def test_each_context_is_read_once_and_gives_what_it_gives_alone(
         for layer, own in zip(cache.layers, alone.past_key_values.layers, strict=True):
             assert_close(layer.keys[row][:, mask[row]], own.keys[0], 1e-4)
             assert_close(layer.values[row][:, mask[row]], own.values[0], 1e-4)
-
-
-def test_the_common_beginning() -> None:
-    assert common_beginning([(1, 2, 3), (1, 2), (1, 2, 4)]) == 2
-    assert common_beginning([(1, 2), (2, 2), (1, 2)]) == 0
-    assert common_beginning([(1, 2)]) == 2

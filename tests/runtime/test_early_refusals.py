@@ -17,30 +17,6 @@ from tests.support.composing import parsed as checked
 PROMPTS = ("task=prompts", "task.test_split=null", "task.held_out_share=0.5")
 
 
-def model_folder(folder: Path, **described: object) -> Path:
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(described))
-    return folder
-
-
-def test_everything_that_settings_name_is_told_together(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.tex").touch()
-    nowhere = f"{tmp_path}/nowhere"
-    config = checked(
-        *PROMPTS, f"task.path={nowhere}.jsonl", f"model.path={nowhere}", "reward=sentiment",
-        "reward.path=asset:typo", f"init_from={nowhere}", "hardware=gpu1",
-    )  # fmt: skip
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(early, "DEVICES", tmp_path)
-        with pytest.raises(ConfigError) as refused:
-            refuse_early(tmp_path / "mine", config)
-    said = str(refused.value).splitlines()
-    assert [line.partition("=")[0] for line in said] == [
-        "run_dir", "model.path", "reward.path", "task.path", "init_from", "hardware.device",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -50,21 +26,10 @@ def test_everything_that_settings_name_is_told_together(tmp_path: Path) -> None:
         (["reward=verifier", "reward.path={tmp}/none"], "reward.path={tmp}/none: there is no"),
         (["init_from={tmp}/none"], "init_from={tmp}/none: there is no run"),
         (["init_from={tmp}/begun"], "init_from={tmp}/begun: the run has no agents; they appear"),
-        (
-            ["model.path={tmp}/short", "task.max_prompt_tokens=9"],
-            "task.max_prompt_tokens (9) and algorithm.sampling.max_response_tokens (8) exceed the "
-            "context of model=tiny (16 tokens)",
-        ),
-        (
-            ["model.path={tmp}/gpt2", "task.max_prompt_tokens=9"],
-            "exceed the context of model=tiny (16 tokens)",
-        ),
     ],
 )  # fmt: skip
 def test_what_a_setting_names_is_refused(words: list[str], said: str, tmp_path: Path) -> None:
     write_settings(tmp_path / "begun", compose_config(), [])
-    model_folder(tmp_path / "short", max_position_embeddings=16)
-    model_folder(tmp_path / "gpt2", n_positions=16)
     sampling = [f"algorithm.sampling.{end}_response_tokens=8" for end in ("min", "max")]
     typed = [*sampling, *(word.format(tmp=tmp_path) for word in words)]
     found = refusals(checked_of(typed))
