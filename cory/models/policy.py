@@ -73,6 +73,7 @@ class Policy:
         self._engine = engine
         self._stored = stored
         self.hardware = hardware
+        self.responses_at_once = hardware.responses_at_once
         if hardware.cuda_graphs:
             with self.whole():
                 key = f"hardware.cuda_graphs=true: {bundle.group}.path={bundle.config.path}"
@@ -156,7 +157,7 @@ class Policy:
                 return found[::-1]
 
             said = distributed.map_rows(
-                range(len(rows)), self.hardware.responses_at_once, answer, lambda n: len(rows[n])
+                range(len(rows)), self.responses_at_once, answer, lambda n: len(rows[n])
             )
         plain = not bundle.config.special_tokens_in_text
         return [
