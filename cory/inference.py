@@ -141,7 +141,7 @@ class TrainedTeam:
         require(bool(text.strip()), "a prompt is empty")
         prompt: Prompt = self.form.prompt_of(text)
         for group, bundle in self.models.items():
-            tokens = bundle.tokens(prompt.opening)
+            tokens = bundle.texts.tokens(prompt.opening)
             require(
                 tokens + limit <= bundle.context_length,
                 f"the {tokens} tokens of '{text[:40]}' and max_tokens={limit} exceed the context "

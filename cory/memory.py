@@ -17,6 +17,7 @@ from transformers.pytorch_utils import Conv1D
 
 from cory.config import (
     Config,
+    ConfigError,
     ModelConfig,
     TeamConfig,
     VerifierRewardConfig,
@@ -26,7 +27,7 @@ from cory.config import (
 )
 from cory.functional.logprobs import SLAB_BYTES
 from cory.models.actor_critic import DTYPES, attention_for
-from cory.models.loading import local_skeleton, skeleton
+from cory.models.loading import skeleton
 from cory.models.paths import context_length
 from cory.rewards.verifier import whole_model
 
@@ -219,12 +220,15 @@ def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> li
 
 
 def judge_part(key: str, reward: Any) -> Part:
-    """The model of a reward, a verifier or a classifier; of one that is not here nothing counts."""
-    verifier = isinstance(reward, VerifierRewardConfig)
-    path = whole_model(reward) if verifier else getattr(reward, "path", None)
-    lm = None if path is None else local_skeleton(path, f"{key}.path", classifier=not verifier)
-    if lm is None:
+    """The model of a reward, a verifier or classifier; what is out of reach does not count."""
+    if not hasattr(reward, "path"):
         return Part(key, 0)
+    verifier = isinstance(reward, VerifierRewardConfig)
+    path = whole_model(reward) if verifier else reward.path
+    try:
+        lm = skeleton(path, f"{key}.path", classifier=not verifier)
+    except ConfigError:
+        return Part(f"{key} (out of reach: not counted)", 0)
     each = BYTES[getattr(reward, "precision", "fp32")]
     return Part(key, frozen_bytes(Shape(lm), reward) if verifier else each * lm.num_parameters())
 

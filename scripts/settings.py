@@ -20,7 +20,7 @@ from cory.config.base import Settings
 from cory.config.debate import DebatePrompts, MaftPrompts, RequestsConfig
 from cory.config.experiment import Config
 from cory.config.hardware import HardwareConfig
-from cory.config.model import EndpointConfig, ModelConfig, PrecisionConfig
+from cory.config.model import EndpointConfig, ModelConfig, PackedConfig, PrecisionConfig
 from cory.config.options import ALGORITHMS, REWARDS, TASKS
 from cory.config.reward import JudgeEndpointConfig
 from cory.config.task import GameTexts, ProgramsConfig, ScriptedConfig
@@ -152,13 +152,14 @@ def rows(
         seen.add((key, kind.removesuffix(OR_NULL)))
         if name.endswith("_column"):
             columns.append((key, kind, value, comment))
-        elif model is ModelConfig or name not in PrecisionConfig.model_fields:
+        elif model is ModelConfig or name not in PackedConfig.model_fields:
             yield row(key, kind, value, comment)
     if len(columns) > MOST_COLUMNS:
         columns = [("`, `".join(key for key, *_ in columns), "text", "", "columns")]
     yield from (row(*column) for column in columns)
     if issubclass(model, PrecisionConfig) and model is not ModelConfig:
-        yield row("`, `".join(PrecisionConfig.model_fields), "", "", "as of model")
+        shared = [name for name in PackedConfig.model_fields if name in model.model_fields]
+        yield row("`, `".join(shared), "", "", "as of model")
 
 
 def group_of(annotation: Any) -> type[Settings] | None:

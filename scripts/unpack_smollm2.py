@@ -21,13 +21,15 @@ FOLDER = Path("outputs/models/smollm2_135m")
 def unpack(file: Path, folder: Path) -> None:
     """Write the model of a GGUF file, unpacked to float32, and its tokenizer into a folder."""
     place = {"pretrained_model_name_or_path": file.parent, "gguf_file": file.name}
-    model = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(
+        **place, dtype=torch.float32, trust_remote_code=False
+    )
     # without the marks of quantised weights, with which it could not be trained
     model.hf_quantizer, model.is_quantized = None, False
     vars(model).pop("quantization_method", None)
     vars(model.config).pop("quantization_config", None)
     model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(**place).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(**place, trust_remote_code=False).save_pretrained(folder)
 
 
 def main() -> None:

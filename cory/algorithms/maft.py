@@ -144,7 +144,7 @@ class MaftDebates:
         if self.config.endpoint is not None:
             return True
         limit = self.config.sampling.max_response_tokens
-        return self.bundle.tokens(context) + limit <= self.bundle.context_length
+        return self.bundle.texts.tokens(context) + limit <= self.bundle.context_length
 
 
 @dataclass(frozen=True)

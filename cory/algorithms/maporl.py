@@ -127,7 +127,7 @@ class TrainedDebates:
 
         def fits(agent: int, context: Context) -> bool:
             bundle = self.bundle_of(agent)
-            return bundle.tokens(context) + limit <= bundle.context_length
+            return bundle.texts.tokens(context) + limit <= bundle.context_length
 
         chat = Chat(Graded(config.prompts, config.verifier_feedback))
         plain = Plain(parts.task)

@@ -77,7 +77,7 @@ def game_trainer(
     assert isinstance(task, GameTask) and isinstance(reward, GameOutcome)
     others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
     policy, frozen = parts.new_player(AGENT, others)
-    task.require_room(bundle.tokens)
+    task.require_room(bundle.texts.tokens)
     bundle.texts.require_learnable()
     config.check_instructions(f"model={parts.config.model.name}", bundle.context_length)
     opponents = Opponents(config, task, policy, frozen, Path(parts.config.run_dir))

@@ -172,7 +172,7 @@ def rules_of(config: TeamConfig, actors: Mapping[str, Actor]) -> TeamRules:
         actor = actors[config.policy_of(agent)]
         if not isinstance(actor, Policy):
             return None  # only its server knows
-        tokens, room = actor.bundle.tokens(shown), actor.bundle.context_length
+        tokens, room = actor.bundle.texts.tokens(shown), actor.bundle.context_length
         if tokens + limit <= room:
             return None
         return (

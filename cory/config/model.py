@@ -27,8 +27,6 @@ class PrecisionConfig(Settings):
     """In which precision a model is held and computed, and by which attention."""
 
     precision: Weights
-    quantisation: Literal["none", "nf4"]
-    double_quantisation: bool
     compute_precision: Literal["fp32", "tf32", "bf16", "fp16"]  # of matrix products
     attention: Literal["auto", "eager", "sdpa", "flash_attention_2"]
 
@@ -37,9 +35,17 @@ class PrecisionConfig(Settings):
         yield from super().conflicts()
         products, weights = self.compute_precision, self.precision
         rounded = weights == "fp32" and products in ("tf32", "bf16")
-        if self.quantisation != "nf4" and products != weights and not rounded:
+        packed = getattr(self, "quantisation", "none") == "nf4"
+        if not packed and products != weights and not rounded:
             rule = f"does not go with precision={weights}: set both alike, or bf16 or tf32 on fp32"
             yield "compute_precision", rule
+
+
+class PackedConfig(PrecisionConfig):
+    """The same of a language model, whose frozen weights may have 4 bits."""
+
+    quantisation: Literal["none", "nf4"]
+    double_quantisation: bool
 
 
 class AdapterConfig(Settings):
@@ -51,7 +57,7 @@ class AdapterConfig(Settings):
     targets: Annotated[list[Text], Field(min_length=1)] | None  # None: PEFT's choice
 
 
-class ModelConfig(PrecisionConfig):
+class ModelConfig(PackedConfig):
     """Settings of `model=`: the language model that every agent starts from."""
 
     name: Text

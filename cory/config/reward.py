@@ -14,7 +14,7 @@ from cory.config.base import (
     chosen,
     with_fields,
 )
-from cory.config.model import EndpointConfig, PrecisionConfig
+from cory.config.model import EndpointConfig, PackedConfig, PrecisionConfig
 
 FunctionName = Annotated[
     Text, Field(pattern=r".:\w+$")
@@ -52,7 +52,7 @@ class ExactMatchConfig(Settings):
     name: Text
 
 
-class VerifierRewardConfig(PrecisionConfig):
+class VerifierRewardConfig(PackedConfig):
     """Settings of `reward=verifier`: how likely a trained verifier finds a response to be right."""
 
     name: Text

@@ -63,7 +63,6 @@ class Encoder(FrozenModel):
     def embeddings(self, texts: Sequence[str]) -> Tensor:
         """(N, D) float32, in main memory: one row per text."""
         model = load_encoder(self.path, self.key, self.dtype).to(self.device)
-        self.texts.fit(model)
         # of an empty text some tokenizers give no token
         rows = [row or [self.pad] for row in self.texts.ids(texts, self.longest)]
 

@@ -9,7 +9,7 @@ gradients stay float32. TF32 is a switch of the whole process.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -149,13 +149,9 @@ class ActorCriticModel(nn.Module):
         if ref_hidden is not None and ref_head is not None:
             kl = training_kl(hidden, head, ref_hidden, ref_head, *sizes)
             spoken = torch.stack([spoken, spread(kl, response_mask)])
-        return spoken, self.spread_values(hidden, response_mask)
-
-    def spread_values(self, hidden: Tensor, response_mask: Tensor) -> Tensor | None:
-        """Values (B, R) of the tokens of a mask, from their states (N, H); None without a head."""
         if self.value_head is None:
-            return None
-        return spread(self.value_head(hidden), response_mask)
+            return spoken, None
+        return spoken, spread(self.value_head(hidden), response_mask)
 
 
 def response_states(
@@ -216,9 +212,12 @@ def cast_weights(model: nn.Module, dtype: torch.dtype) -> None:
 
 def set_products(lm: PreTrainedModel, dtype: torch.dtype) -> None:
     """Let `products` compute in `dtype` from now on; copies of the model keep it."""
-    if dtype != lm.dtype:
-        lm.product_dtype = dtype
-        attend_by_rows(lm)
+    if dtype == lm.dtype:
+        return
+    lm.product_dtype = dtype
+    has_own = hasattr(sys.modules[type(lm).__module__], "eager_attention_forward")
+    if lm.config._attn_implementation == "eager" and has_own:
+        lm.set_attn_implementation(BY_ROWS)
 
 
 def store_as_products(lm: PreTrainedModel) -> None:
@@ -237,12 +236,16 @@ def store_as_products(lm: PreTrainedModel) -> None:
                 weight.data = weight.data.to(dtype)
 
 
-def products(lm: PreTrainedModel) -> AbstractContextManager[None]:
-    """For a pass through the layers of `lm`: its matrix products in their own precision."""
+def products(lm: PreTrainedModel, computed: bool = True) -> AbstractContextManager[None]:
+    """For a pass through the layers of `lm`: its matrix products in their own precision.
+
+    computed: False around several passes without a change of weights, which cast each trained
+        weight once for them all: torch forgets the casts where the outermost autocast ends
+    """
     dtype = getattr(lm, "product_dtype", None)
     if dtype is None:
         return nullcontext()
-    return torch.autocast(lm.device.type, dtype)
+    return torch.autocast(lm.device.type, dtype, enabled=computed)
 
 
 def exact(layer: nn.Linear) -> None:
@@ -257,16 +260,6 @@ def exact(layer: nn.Linear) -> None:
             return F.linear(hidden.float(), layer.weight.float(), bias)
 
     layer.forward = forward  # type: ignore[method-assign, assignment]
-
-
-def kept_casts(lm: PreTrainedModel) -> AbstractContextManager[None]:
-    """For several passes without a change of weights: cast each trained weight once for them all.
-
-    torch forgets the casts where the outermost autocast ends; this one computes nothing by itself.
-    """
-    if getattr(lm, "product_dtype", None) is None:
-        return nullcontext()
-    return torch.autocast(lm.device.type, enabled=False)
 
 
 def attention_for(chosen: str, device: torch.device, products: torch.dtype) -> str | None:
@@ -296,32 +289,20 @@ def attention_by_rows(
 
     query: (B, heads, L, width)
     key, value: (B, heads of keys, T, width)
-    returns: (B, L, heads, width), and no weights where there are several parts
+    returns: (B, L, heads, width), and no weights
     """
-    eager = own_attention(type(module))
-    assert eager is not None
+    eager: Any = sys.modules[type(module).__module__].eager_attention_forward
     rows, heads, queries, _ = query.shape
     size = max(1, PART_BYTES // (4 * heads * queries * key.shape[2]))
-    whole = size >= rows or query.device.type != "cpu"
-    if whole or (dropout > 0 and module.training):  # masks are drawn for all rows at once
-        return eager(module, query, key, value, attention_mask, dropout=dropout, **more)  # type: ignore[no-any-return]
+    # dropout's masks are drawn for all rows at once
+    if query.device.type != "cpu" or (dropout > 0 and module.training):
+        size = rows
     parts = [torch.split(tensor, size) for tensor in (query, key, value)]
     masks: Any = [None] * len(parts[0])
     if attention_mask is not None:
         masks = torch.split(attention_mask.expand(rows, *attention_mask.shape[1:]), size)
     each = zip(*parts, masks, strict=True)
     return torch.cat([eager(module, *part, dropout=dropout, **more)[0] for part in each]), None
-
-
-def own_attention(kind: type) -> Callable[..., Any] | None:
-    """Eager attention as the file of this class writes it; None where it has none."""
-    return getattr(sys.modules[kind.__module__], "eager_attention_forward", None)
-
-
-def attend_by_rows(lm: PreTrainedModel) -> None:
-    """Let a model with eager attention compute it by rows from now on, on a CPU, where it can."""
-    if lm.config._attn_implementation == "eager" and own_attention(type(lm)) is not None:
-        lm.set_attn_implementation(BY_ROWS)
 
 
 AttentionInterface.register(BY_ROWS, attention_by_rows)

@@ -8,14 +8,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory.config import ModelConfig, require
-from cory.episode import Context
 from cory.functional.logprobs import pad_turns
 from cory.models.actor_critic import (
     DTYPES,
@@ -31,9 +29,6 @@ from cory.models.loading import load_language_model, load_tokenizer, nf4, readab
 from cory.models.passes import PlainPass, RecordedPass, cache_for, prefill
 from cory.models.paths import require_context_length
 from cory.models.tokenization import Texts
-
-if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
-    from cory.models.lora import SharedBase
 
 LENGTHS = (8, 3)  # tokens of the rows that are tried
 # how far logits may be off, as a share of their spread: in float32, and in what rounds more
@@ -70,7 +65,7 @@ class ModelBundle:
         config, compute = self.config, DTYPES[self.config.compute_precision]
         dtype, quantisation = DTYPES[config.precision], None
         if config.quantisation == "nf4":
-            quantisation = nf4(config.double_quantisation, compute, dtype, self.group)
+            quantisation = nf4(config.double_quantisation, compute, dtype)
         attention = attention_for(config.attention, self.device, compute)
         lm = load_language_model(
             path, key, keep_dropout, dtype, quantisation, self.device, config.remote_code, attention
@@ -79,14 +74,6 @@ class ModelBundle:
             lm.to(self.device)
             set_products(lm, compute)
         return lm
-
-    def render(self, context: Context) -> str:
-        """A context as the model is shown it: in a chat model's template."""
-        return self.texts.render(context)
-
-    def tokens(self, context: Context) -> int:
-        """The number of tokens of a rendered context."""
-        return self.texts.tokens(context)
 
     @cached_property
     def context_length(self) -> int:
@@ -117,7 +104,13 @@ class ModelBundle:
         Each is made when the iterator comes to it: of copies that ZeRO-3 then splits, one is whole
         at a time.
         """
-        base = None if self.config.sharing == "copies" else self._base(names, init)
+        base = None
+        if self.config.sharing == "adapters":
+            from cory.models.lora import SharedBase  # noqa: PLC0415  five seconds, and copies need none
+
+            drawn = torch.randint(2**31, (len(names),), generator=init).tolist()
+            seeds = dict(zip(names, drawn, strict=True))
+            base = SharedBase(self.pretrained, self.config.adapter, seeds)
         for name in names:
             lm = copy.deepcopy(self.pretrained).requires_grad_(True) if base is None else base.lm
             head = ValueHead(lm, self.config, init) if value_head else None
@@ -125,15 +118,6 @@ class ModelBundle:
             # one precision throughout: ZeRO-3 needs it, and DeepSpeed keeps its own float32 weights
             cast_weights(model, DTYPES[self.config.precision])
             yield model.to(self.device)
-
-    def _base(self, names: list[str], init: torch.Generator) -> SharedBase:
-        """The pretrained model with an adapter for each agent."""
-        from cory.models.lora import SharedBase  # noqa: PLC0415  see above
-
-        drawn = torch.randint(2**31, (len(names),), generator=init).tolist()
-        return SharedBase(
-            self.pretrained, self.config.adapter, dict(zip(names, drawn, strict=True))
-        )
 
     def loaded(self, name: str, path: str, key: str) -> ActorCriticModel:
         """An agent that another run has exported as a full model; it never trains.
@@ -145,15 +129,6 @@ class ModelBundle:
         store_as_products(lm)
         return ActorCriticModel(name, lm)
 
-    def drop_reference(self) -> None:
-        """Free the weights of a frozen reference that nobody reads; its configuration stays.
-
-        With `sharing=copies` alone: adapters lie on these weights.
-        """
-        if self.config.sharing != "copies":
-            raise ValueError(f"sharing={self.config.sharing}: agents need these weights")
-        self.pretrained.to("meta")
-
 
 @torch.no_grad()
 def require_supported(lm: PreTrainedModel, key: str, recorded: bool = False) -> None:
@@ -163,18 +138,23 @@ def require_supported(lm: PreTrainedModel, key: str, recorded: bool = False) -> 
     is sampled.
 
     lm: in evaluation mode, on its device
-    recorded: the passes of `hardware.cuda_graphs=true` alone
+    recorded: sampled as with `hardware.cuda_graphs=true`
     """
     rows = [list(range(1, 1 + length)) for length in LENGTHS]
+    turns = pad_turns([row[:-2] for row in rows], [[*row[-2:], 0] for row in rows], 0)
     with readable(f"{key}: cory cannot run this model as it runs others"):
-        plain, headed = plain_logits(lm, rows)
-        if recorded:
-            passes = {"hardware.cuda_graphs=true": sampled_states(lm, rows, RecordedPass)}
-        else:
-            sampled = sampled_states(lm, rows, PlainPass)
-            passes = {"updates": update_states(lm, rows), "sampling": sampled}
-        head = lm.get_output_embeddings()
-        logits = {name: head(states).float() for name, states in passes.items()}
+        head, own, states = lm.get_output_embeddings(), [], []  # of each row's last three tokens
+        for row in rows:
+            ids = torch.tensor([row], device=lm.device)
+            own.append(lm(input_ids=ids, use_cache=False).logits[0, -3:])
+            body = lm.base_model(input_ids=ids, use_cache=False)
+            states.append(body.last_hidden_state[0, -3:])
+        plain, headed = torch.cat(own).float(), head(torch.cat(states)).float()
+        passes = {
+            "updates": response_states(lm, *(tensor.to(lm.device) for tensor in turns)),
+            "sampling": sampled_states(lm, rows, recorded),
+        }
+        logits = {name: head(found).float() for name, found in passes.items()}
     require(
         torch.allclose(headed, plain, rtol=TOLERANCE, atol=TOLERANCE * float(plain.abs().max())),
         f"{key}: this model changes what its output head gives (it caps, scales or transforms its "
@@ -191,31 +171,11 @@ def require_supported(lm: PreTrainedModel, key: str, recorded: bool = False) -> 
         )
 
 
-def plain_logits(lm: PreTrainedModel, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
-    """Logits (2 rows x 3, V) of the last three tokens: the model's own, and its head's alone."""
-    own, headed = [], []
-    for row in rows:
-        ids = torch.tensor([row], device=lm.device)
-        own.append(lm(input_ids=ids, use_cache=False).logits[0, -3:])
-        states = lm.base_model(input_ids=ids, use_cache=False).last_hidden_state
-        headed.append(lm.get_output_embeddings()(states[0, -3:]))
-    return torch.cat(own).float(), torch.cat(headed).float()
-
-
-def update_states(lm: PreTrainedModel, rows: list[list[int]]) -> Tensor:
-    """States (2 rows x 3, H) of the same tokens in updates: they are responses' contexts."""
-    turns = pad_turns([row[:-2] for row in rows], [[*row[-2:], 0] for row in rows], 0)
-    ids, mask, response_mask = (tensor.to(lm.device) for tensor in turns)
-    return response_states(lm, ids, mask, response_mask)
-
-
-def sampled_states(
-    lm: PreTrainedModel, rows: list[list[int]], kind: type[PlainPass] | type[RecordedPass]
-) -> Tensor:
-    """The same in the passes of sampling: contexts, then a token at a time."""
+def sampled_states(lm: PreTrainedModel, rows: list[list[int]], recorded: bool) -> Tensor:
+    """States (2 rows x 3, H) of the same tokens in sampling: contexts, then a token at a time."""
     cache = cache_for(lm, 2 * max(LENGTHS))
     states, mask = prefill(lm, [row[:-2] for row in rows], cache, 0)
-    following = kind(lm, mask, cache)
+    following = (RecordedPass if recorded else PlainPass)(lm, mask, cache)
     steps = [states]
     for place in (-2, -1):
         ids = torch.tensor([[row[place]] for row in rows], device=lm.device)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import deepspeed
 import torch
@@ -18,19 +18,10 @@ from deepspeed.ops import __compatible_ops__ as deepspeed_ops
 from torch import Tensor
 
 from cory import distributed
-from cory.config import BatchPlan, HardwareConfig, OptimiserConfig, require
+from cory.config import BatchPlan, HardwareConfig, OptimiserConfig
 from cory.models.actor_critic import DTYPES, ActorCriticModel
 from cory.models.loading import load_plain
-from cory.models.optimiser import (
-    moments_to_zero,
-    new_optimiser,
-    rate_groups,
-    set_stepped_weights,
-    stepped_weights,
-)
-
-if TYPE_CHECKING:
-    pass
+from cory.models.optimiser import CODES, new_optimiser, rate_groups
 
 
 def deepspeed_settings(
@@ -265,7 +256,11 @@ class Engine:
         """Forget Adam's moments and step counts; and the scale of the loss in fp16, if not kept."""
         self.changed = True
         for state in self.moments():
-            moments_to_zero(state)
+            for name, value in state.items():
+                if not isinstance(value, Tensor):
+                    state[name] = 0  # bitsandbytes counts steps in a plain number
+                elif name not in CODES:  # 8-bit moments are codes times a scale, which is 0 then
+                    value.zero_()
         if not self.keeps_moments:
             self._scale().update(self._first_scale)
 
@@ -287,16 +282,40 @@ class Engine:
             refresh()
 
     def stepped_weights(self) -> list[Tensor]:
-        """This process's part of the weights that are stepped on, in float32."""
-        return stepped_weights(self._optimizer, self.trainable.values())
+        """This process's part of the weights that are stepped on; flat where a stage splits them.
 
+        In half precision, and at ZeRO stages 1 to 3 in float32, too, the weights of the passes are
+        another set: those of this set, rounded. So this set alone says what the weights are.
+        """
+        for name in ("fp32_partitioned_groups_flat", "single_partition_of_fp32_groups"):
+            if hasattr(self._optimizer, name):  # stage 3; stages 1 and 2
+                return list(getattr(self._optimizer, name))
+        if hasattr(self._optimizer, "fp32_groups"):  # stage 0 in half precision
+            return [weight for group in self._optimizer.fp32_groups for weight in group]
+        return list(self.trainable.values())
+
+    @torch.no_grad()
     def set_stepped_weights(self, values: Sequence[Tensor]) -> None:
-        """Overwrite them, and the weights of the passes; called by every process.
+        """Overwrite them, and round the weights of the passes from them; called by every process.
 
-        values: as `stepped_weights` returned them, in any precision
+        values: as `stepped_weights` returned them, in any precision and on any device
         """
         self._begin_change()
-        set_stepped_weights(self._optimizer, list(self.trainable.values()), values)
+        optimizer = self._optimizer
+        if self.partitioned:  # small weights, which are kept whole, would be read as they were
+            optimizer.checkpoint_event_prologue()
+        for weight, value in zip(self.stepped_weights(), values, strict=True):
+            weight.copy_(value)
+        if self.partitioned:
+            for number in range(len(values)):
+                optimizer._reassign_or_swap_out_partitioned_parameters(number)
+            optimizer.checkpoint_event_epilogue()  # puts these together again
+        elif self.stage > 0:
+            optimizer.update_lp_params()
+        elif hasattr(optimizer, "fp32_groups"):
+            for exact, rounded in zip(optimizer.fp32_groups, optimizer.fp16_groups, strict=True):
+                for one, other in zip(exact, rounded, strict=True):
+                    other.data.copy_(one.data)
 
     def _begin_change(self) -> None:
         """Before weights are overwritten."""
@@ -325,30 +344,18 @@ class Engine:
 
     def write(self, folder: Path, name: str, content: dict[str, Any]) -> None:
         """Write what is kept of a policy; processes that hold the same write one file."""
-        path = self._file(folder, name)
+        path = self.file_of(folder, name)
         if self.stage > 0 or distributed.rank() == 0:
             path.parent.mkdir(parents=True, exist_ok=True)
             torch.save(content, path)
 
-    def read(self, folder: Path, name: str) -> dict[str, Any]:
-        """What `write` wrote; ConfigError where it holds code, or the state of another model."""
-        path = self._file(folder, name)
-        content: dict[str, Any] = load_plain(path, "cpu")
-        expected = [weight.shape for weight in self.stepped_weights()]
-        found = content.get("weights", []) if isinstance(content, dict) else []
-        require(
-            [getattr(weight, "shape", None) for weight in found] == expected,
-            f"{path} does not fit this model: it holds other weights",
-        )
-        return content
-
-    def _file(self, folder: Path, name: str) -> Path:
+    def file_of(self, folder: Path, name: str) -> Path:
         """This process's part of a policy in a checkpoint."""
         return folder / name / f"policy_{distributed.rank() if self.stage > 0 else 0}.pt"
 
     def load(self, folder: Path) -> None:
         """Load what `save` wrote; called by every process."""
-        content = self.read(folder, self.model.name)
+        content = load_plain(self.file_of(folder, self.model.name))
         self.set_stepped_weights(content["weights"])
         if not self.keeps_moments:
             return

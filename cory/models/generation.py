@@ -67,7 +67,11 @@ def generate(
     rows = torch.arange(count, device=device)
     alive = torch.ones(count, dtype=torch.bool, device=device)
     penalised = sampling is not None and sampling.repetition_penalty != 1.0
-    seen = seen_tokens(contexts, model.config.vocab_size, device) if penalised else None
+    seen = None  # (rows, V) bool
+    if penalised:
+        seen = torch.zeros(count, model.config.vocab_size, dtype=torch.bool, device=device)
+        for row, context in zip(seen, contexts, strict=True):
+            row[context] = True
     cache = cache_for(model, max(map(len, contexts)) + limit)
     states, mask = prefill(model, contexts, cache, pad_id)
     following = (RecordedPass if graphs else PlainPass)(model, mask, cache)
@@ -93,14 +97,6 @@ def generate(
         Response(row[:n], logp[:n])
         for row, logp, n in zip(tokens.tolist(), logprobs.tolist(), lengths.tolist(), strict=True)
     ]
-
-
-def seen_tokens(contexts: list[list[int]], vocabulary: int, device: torch.device) -> Tensor:
-    """(B, V) bool, True for the tokens of each context."""
-    seen = torch.zeros(len(contexts), vocabulary, dtype=torch.bool, device=device)
-    for i, row in enumerate(contexts):
-        seen[i, row] = True
-    return seen
 
 
 def pick(

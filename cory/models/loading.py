@@ -5,19 +5,15 @@ tensors, containers and numbers alone. A safetensors file holds nothing else.
 """
 
 import importlib.util
-import pickle
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import (
-    CONFIG_MAPPING,
     MODEL_FOR_CAUSAL_LM_MAPPING,
     AutoConfig,
     AutoModel,
@@ -48,44 +44,23 @@ def readable(said: str) -> Iterator[None]:
     """
     try:
         yield
-    except (torch.OutOfMemoryError, ConfigError):
+    except torch.OutOfMemoryError:
         raise
-    except FileNotFoundError as error:
-        raise ConfigError(f"{said}: there is no such file") from error
     except Exception as error:
-        raise ConfigError(f"{said}: {first_line(error)}") from error
+        (first, *_) = str(error).strip().splitlines() or [type(error).__name__]
+        raise ConfigError(f"{said}: {first}") from error
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of what an error says, or its class."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
-def load_plain(path: Path, map_location: Any = None) -> Any:
-    """What torch.save has written; ConfigError where it holds code or cannot be read.
-
-    map_location: as of torch.load
-    """
+def load_plain(path: Path) -> Any:
+    """What torch.save has written, in main memory; ConfigError where it holds code or is cut."""
     with readable(f"{path} cannot be read"):
-        try:
-            return torch.load(path, map_location=map_location, weights_only=True)
-        except pickle.UnpicklingError as error:
-            named = re.search(r"GLOBAL (\S+)", str(error))
-            fault = f"holds code, which is not run: it names {named[1]}" if named else ""
-            raise ConfigError(f"{path} {fault or 'cannot be read: no file of tensors'}") from error
+        return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file; ConfigError where it cannot be read."""
     with readable(f"{path} cannot be read"):
         return load_file(path)
-
-
-def load_notes(path: Path) -> dict[str, str]:
-    """The words that a safetensors file holds beside its tensors; ConfigError as above."""
-    with readable(f"{path} cannot be read"), safe_open(path, "pt") as file:
-        return dict(file.metadata() or {})
 
 
 def load_tokenizer(path: str, key: str, remote_code: bool = False) -> PreTrainedTokenizerBase:
@@ -96,11 +71,6 @@ def load_tokenizer(path: str, key: str, remote_code: bool = False) -> PreTrained
     tokenizer = _load(AutoTokenizer, path, key, remote_code)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    require(
-        tokenizer.pad_token is not None,
-        f"the tokenizer of {key}={path} has neither a pad token nor an EOS token; put one into its "
-        f"tokenizer_config.json",
-    )
     return tokenizer
 
 
@@ -154,17 +124,14 @@ def _of_language_model(config: Any, path: str, key: str, remote_code: bool = Fal
     return config
 
 
-def nf4(
-    double: bool, compute: torch.dtype, storage: torch.dtype, group: str = "model"
-) -> BitsAndBytesConfig:
+def nf4(double: bool, compute: torch.dtype, storage: torch.dtype) -> BitsAndBytesConfig:
     """Settings of bitsandbytes for linear layers in 4 bits (Dettmers et al., 2023).
 
     storage: ZeRO-3 splits all weights as if of one type, so quantised ones are stored in it, too
-    group: of the settings that ask for it, for the refusal
     """
     require(
         importlib.util.find_spec("bitsandbytes") is not None,
-        f"{group}.quantisation=nf4 needs the package bitsandbytes: pip install bitsandbytes",
+        "quantisation=nf4 needs the package bitsandbytes: pip install bitsandbytes",
     )
     return BitsAndBytesConfig(
         load_in_4bit=True,
@@ -176,33 +143,12 @@ def nf4(
 
 
 def load_classifier(
-    path: str,
-    key: str,
-    dtype: torch.dtype = torch.float32,
-    quantisation: BitsAndBytesConfig | None = None,
-    device: torch.device | None = None,
-    attention: str | None = None,
+    path: str, key: str, dtype: torch.dtype = torch.float32, attention: str | None = None
 ) -> PreTrainedModel:
-    """A sequence classifier, frozen, in evaluation mode; arguments as `load_language_model`.
-
-    Its output layer is not quantised.
-    """
-    if quantisation is not None:
-        config = _load(AutoConfig, path, key)
-        head = output_head(_empty(config, classifier=True))
-        # by itself the library keeps the last layer of some classifiers, and quantises others'
-        quantisation.llm_int8_skip_modules = None if head is None else [head[0]]
+    """A sequence classifier, frozen, in evaluation mode; arguments as `load_language_model`."""
     options: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention}
     kind = AutoModelForSequenceClassification
-    return _load_weights(kind, path, key, quantisation, device, **options).requires_grad_(False)
-
-
-def output_head(model: PreTrainedModel) -> tuple[str, nn.Linear] | None:
-    """The layer that a classifier's logits come from, and its name; None: it is no linear layer."""
-    linear = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.Linear)]
-    if not linear or linear[-1][1].out_features != int(model.config.num_labels):
-        return None
-    return linear[-1]
+    return _load_weights(kind, path, key, **options).requires_grad_(False)
 
 
 def load_encoder(path: str, key: str, dtype: torch.dtype) -> PreTrainedModel:
@@ -219,51 +165,29 @@ def longest_text(path: str, key: str) -> int | None:
 
 
 def skeleton(
-    path: str, key: str, architecture: dict[str, Any] | None, remote_code: bool = False
+    path: str,
+    key: str,
+    architecture: dict[str, Any] | None = None,
+    remote_code: bool = False,
+    classifier: bool = False,
 ) -> PreTrainedModel:
-    """A language model without weights, as its config.json describes it.
+    """A language model, or a classifier, without weights, as its config.json describes it.
 
-    architecture: the contents of config.json, used where that is not on this machine
-    remote_code: the checkpoint brings its own class, and architecture is the nearest known one
+    architecture: the contents of config.json, used where that is not on this machine, or describes
+        a class that the checkpoint brings
     """
-    if architecture is None:
-        config = _load(AutoConfig, path, key, remote_code)
-        return _empty(_of_language_model(config, path, key, remote_code), remote_code)
-    config = _described(architecture, f"{key.removesuffix('path')}architecture")
-    local = None if remote_code else local_skeleton(path, key)
-    return _empty(config) if local is None else local
-
-
-def local_skeleton(path: str, key: str, classifier: bool = False) -> PreTrainedModel | None:
-    """A model without weights; None where its config.json is not on this machine."""
+    here = architecture is not None  # then without the hub, and the checkpoint's own Python
     try:
-        config = _load(AutoConfig, path, key, local_files_only=True)
+        config = _load(AutoConfig, path, key, remote_code and not here, local_files_only=here)
     except ConfigError:
-        if Path(path).expanduser().exists():  # it is there, and damaged
+        if architecture is None:
             raise
-        return None
-    return _empty(
-        config if classifier else _of_language_model(config, path, key), False, classifier
-    )
-
-
-def _empty(config: Any, remote_code: bool = False, classifier: bool = False) -> PreTrainedModel:
+        config = AutoConfig.for_model(**architecture)
+    if not classifier:
+        config = _of_language_model(config, path, key, remote_code)
     kind = AutoModelForSequenceClassification if classifier else AutoModelForCausalLM
     with torch.device("meta"):
         return kind.from_config(config, trust_remote_code=remote_code)
-
-
-def _described(architecture: dict[str, Any], key: str) -> Any:
-    """The library's configuration of an architecture, with the given settings."""
-    kind = architecture.get("model_type")
-    require(kind in CONFIG_MAPPING, f"{key}.model_type={kind} is no such class")
-    known = AutoConfig.for_model(kind)
-    for name in architecture:
-        require(hasattr(known, name), f"{key}.{name} is no setting of model_type={kind}")
-    try:
-        return AutoConfig.for_model(**architecture)
-    except Exception as error:
-        raise ConfigError(f"{key}: {' '.join(str(error).split())}") from error
 
 
 def _load_weights(
@@ -307,17 +231,4 @@ def _load(auto_class: Any, path: str, key: str, remote_code: bool = False, **opt
     """
     name = resolve(path, key)
     with readable(f"{key}={path}: cannot be loaded"):
-        try:
-            return auto_class.from_pretrained(name, trust_remote_code=remote_code, **options)
-        except pickle.UnpicklingError as error:
-            raise ConfigError(
-                f"{key}={path}: its weights hold code, which is not run; take a .safetensors form"
-            ) from error
-        except OSError as error:
-            if Path(name).is_dir():
-                raise
-            raise ConfigError(
-                f"{key}={path}: no local folder, not in the local cache, and the hub did not give "
-                f"it ({first_line(error)}); to work offline set {key} to a folder "
-                f"(HF_HUB_OFFLINE=1 stops asking the hub)"
-            ) from error
+        return auto_class.from_pretrained(name, trust_remote_code=remote_code, **options)

@@ -1,21 +1,17 @@
-"""The optimisers that an engine can step with, and the weights that they step on, in float32.
-
-In half precision, and at ZeRO stages 1 to 3 in float32, too, the weights of the passes are another
-set: those of this set, rounded. So this set alone says what the weights are.
-"""
+"""The optimisers that an engine can step with, and weights that take turns in one engine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 from torch.nn import Parameter
 
 from cory.config import OptimiserConfig
 from cory.models.actor_critic import is_of_head
+from cory.models.loading import load_plain
 
 if TYPE_CHECKING:
     from cory.models.engine import Engine
@@ -52,57 +48,6 @@ def new_optimiser(groups: Sequence[Sequence[Parameter]], settings: OptimiserConf
         return AdamW8bit(weights, lr=rate, weight_decay=decay)
     # fused: one pass over the weights instead of one per operation
     return torch.optim.AdamW(weights, lr=rate, weight_decay=decay, fused=True)
-
-
-def moments_to_zero(state: dict[str, Any]) -> None:
-    """Bring one weight's state to what it is before the first step.
-
-    8-bit moments are codes times a scale for each block: with all scales at 0 they are 0.
-    """
-    for name, value in state.items():
-        if not isinstance(value, Tensor):
-            state[name] = 0  # bitsandbytes counts steps in a plain number
-        elif name not in CODES:
-            value.zero_()
-
-
-def stepped_weights(optimizer: Any, trainable: Iterable[Tensor]) -> list[Tensor]:
-    """This process's part of the weights that are stepped on; flat where a stage splits them.
-
-    optimizer: what `deepspeed.initialize` returned
-    trainable: the weights of the passes, which are stepped on themselves at stage 0 in float32
-    """
-    for name in ("fp32_partitioned_groups_flat", "single_partition_of_fp32_groups"):
-        if hasattr(optimizer, name):  # stage 3; stages 1 and 2
-            return list(getattr(optimizer, name))
-    if hasattr(optimizer, "fp32_groups"):  # stage 0 in half precision
-        return [weight for group in optimizer.fp32_groups for weight in group]
-    return list(trainable)
-
-
-@torch.no_grad()
-def set_stepped_weights(
-    optimizer: Any, trainable: Sequence[Tensor], values: Sequence[Tensor]
-) -> None:
-    """Overwrite the weights that are stepped on, and round those of the passes from them.
-
-    values: as `stepped_weights` returns them, in any precision and on any device
-    """
-    split = hasattr(optimizer, "fp32_partitioned_groups_flat")
-    if split:  # small weights, which are kept whole, would be read as they were
-        optimizer.checkpoint_event_prologue()
-    for weight, value in zip(stepped_weights(optimizer, trainable), values, strict=True):
-        weight.copy_(value)
-    if split:
-        for number in range(len(values)):
-            optimizer._reassign_or_swap_out_partitioned_parameters(number)
-        optimizer.checkpoint_event_epilogue()  # puts these together again
-    elif hasattr(optimizer, "single_partition_of_fp32_groups"):
-        optimizer.update_lp_params()
-    elif hasattr(optimizer, "fp32_groups"):
-        for exact, rounded in zip(optimizer.fp32_groups, optimizer.fp16_groups, strict=True):
-            for one, other in zip(exact, rounded, strict=True):
-                other.data.copy_(one.data)
 
 
 class StoredWeights:
@@ -156,4 +101,4 @@ class StoredWeights:
         """As `Engine.load`."""
         if self.present:
             self.engine.occupant = None
-        self._parts = self.engine.read(folder, self.name)["weights"]
+        self._parts = load_plain(self.engine.file_of(folder, self.name))["weights"]

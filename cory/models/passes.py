@@ -1,16 +1,16 @@
 """The passes of sampling: one over the contexts, then one for each token; and their cache.
 
-Then those of scoring: under the policy, and under its frozen reference.
+Then those of a frozen reference.
 
 No context is read twice. Passes of one token are computed as they come, or recorded as CUDA graphs.
 The memory of keys and values is taken once, instead of copied at every token.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from inspect import signature
-from itertools import takewhile
+from os.path import commonprefix
 from typing import Any
 
 import torch
@@ -19,21 +19,15 @@ from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from cory.functional.logprobs import TokenStatistics, padded, token_statistics
-from cory.models.actor_critic import (
-    EAGER,
-    ActorCriticModel,
-    products,
-    response_states,
-    spread,
-)
+from cory.functional.logprobs import padded
+from cory.models.actor_critic import EAGER, ActorCriticModel, products, response_states
 
 # A beginning that all contexts share has a pass of its own, which shorter ones are not worth.
 SHARED_AT_LEAST = 16
 
 
-class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not read the library
-    """Keys and values of one layer, with room for a known number of tokens.
+class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not read the library
+    """Keys and values of one layer, with room for a known number of tokens: none is copied again.
 
     What it returns are views of its memory: (rows, heads, tokens so far, width of a head).
     """
@@ -42,57 +36,26 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not re
         """across: in bfloat16, keep the keys of a head's tokens side by side for each of its
         dimensions: a CPU then multiplies a single query with them two to four times as fast"""
         super().__init__()
-        self.room = room
-        self.across = across
-        self._memory: list[Tensor] = []  # keys and values
-        self._place: Tensor | None = None  # where the next token is written, once that is fixed
+        self.room, self.across = room, across
+        self.memory: list[Tensor] = []  # keys and values
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         """Append the states of new tokens; returns those of all tokens."""
-        new = (key_states, value_states)
-        if self._place is not None:
-            for memory, states in zip(self._memory, new, strict=True):
-                memory.index_copy_(2, self._place, states)
-            return self.keys, self.values
-        before = super().get_seq_length()
+        before, new = self.get_seq_length(), (key_states, value_states)
+        after = before + key_states.shape[2]
         if not self.is_initialized:
             self.lazy_initialization(*new)
             self.across = self.across and key_states.dtype == torch.bfloat16
-            self._memory = [
-                torch.empty(*states.shape[:2], self.room, states.shape[3], dtype=states.dtype,
-                            device=states.device)
-                for states in new
-            ]  # fmt: skip
-            self._lay_across()
-        after = before + key_states.shape[-2]
-        for memory, states in zip(self._memory, new, strict=True):
+            rows, heads = key_states.shape[:2]
+            self._hold(*(s.new_empty(rows, heads, self.room, s.shape[3]) for s in new))
+        for memory, states in zip(self.memory, new, strict=True):
             memory[:, :, before:after] = states
         self._show(after)
         if self.across and after - before > 1:  # many queries are faster with them token by token
             return self.keys.contiguous(), self.values
         return self.keys, self.values
-
-    def fix(self, place: Tensor) -> None:
-        """From now on write each token at `place`, and return all of the memory.
-
-        Nothing that is computed then depends on a number that Python knows, so it can be recorded.
-
-        place: (1,) int64, which the caller moves on
-        """
-        for memory in self._memory:  # masked out, but 0 times what lies there must be 0
-            memory[:, :, self.keys.shape[2] :] = 0
-        self._place = place
-        self._show(self.room)
-
-    def get_seq_length(self) -> int | Tensor:
-        """Tokens written; a tensor where the place is fixed, as from the library's static cache."""
-        return super().get_seq_length() if self._place is None else self._place[0]
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Tokens that a query of `query_length` tokens is shown, and where they begin."""
-        return super().get_mask_sizes(query_length) if self._place is None else (self.room, 0)
 
     def spread(self, places: Tensor) -> None:
         """From the only row make several, whose tokens are those at the row's `places`.
@@ -100,33 +63,59 @@ class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not re
         places: (rows, tokens) int64
         """
         memory = []
-        for states in self._memory:
+        for states in self.memory:
             rows = states.new_empty(len(places), *states.shape[1:])
             rows[:, :, : places.shape[1]] = states[0][:, places].transpose(0, 1)
             memory.append(rows)
-        self._memory = memory
-        self._lay_across()
+        self._hold(*memory)
         self._show(places.shape[1])
-
-    @property
-    def is_compileable(self) -> bool:
-        """Whether the library is to refrain from looking at values of masks."""
-        return self._place is not None
 
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keep these rows only, in this order; a row may be kept several times."""
-        shown = self.keys.shape[2]
-        self._memory = [memory[indices] for memory in self._memory]
-        self._lay_across()
+        shown = self.get_seq_length()
+        self._hold(*(memory[indices] for memory in self.memory))
         self._show(shown)
 
-    def _show(self, length: int) -> None:
-        self.keys, self.values = (memory[:, :, :length] for memory in self._memory)
-
-    def _lay_across(self) -> None:
-        """Let the tokens of the keys' memory lie side by side, where they are to."""
+    def _hold(self, keys: Tensor, values: Tensor) -> None:
         if self.across:
-            self._memory[0] = self._memory[0].transpose(2, 3).contiguous().transpose(2, 3)
+            keys = keys.transpose(2, 3).contiguous().transpose(2, 3)
+        self.memory = [keys, values]
+
+    def _show(self, length: int) -> None:
+        self.keys, self.values = (memory[:, :, :length] for memory in self.memory)
+
+
+class FixedLayer(DynamicLayer):  # type: ignore[misc]  # as above
+    """Keys and values of one layer, in memory whose place and shape never change.
+
+    Nothing that is computed depends on a number that Python knows, so it can be recorded.
+    """
+
+    is_compileable = True  # the library is to refrain from looking at values of masks
+
+    def __init__(self, layer: RoomyLayer, place: Tensor) -> None:
+        """layer: whose memory it takes; place: (1,) int64, which the caller moves on"""
+        super().__init__()
+        self.place, self.is_initialized = place, True
+        for memory in layer.memory:  # masked out, but 0 times what lies there must be 0
+            memory[:, :, layer.get_seq_length() :] = 0
+        self.keys, self.values = layer.memory
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write the states of a new token for each row at `place`; returns all of the memory."""
+        self.keys.index_copy_(2, self.place, key_states)
+        self.values.index_copy_(2, self.place, value_states)
+        return self.keys, self.values
+
+    def get_seq_length(self) -> Tensor:
+        """Tokens written, as a tensor, as from the library's static cache."""
+        return self.place[0]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Tokens that a query of `query_length` tokens is shown, and where they begin."""
+        return self.keys.shape[2], 0
 
 
 def cache_for(model: PreTrainedModel, room: int) -> DynamicCache:
@@ -138,7 +127,7 @@ def cache_for(model: PreTrainedModel, room: int) -> DynamicCache:
     across = model.device.type == "cpu" and model.config._attn_implementation in EAGER
     layers = DynamicCache(config=model.config).layers
     cache = DynamicCache()
-    cache.layers = [PreallocatedLayer(room, across) for _ in layers]
+    cache.layers = [RoomyLayer(room, across) for _ in layers]
     cache.layer_class_to_replicate = None  # a layer beyond these is an error
     return cache
 
@@ -152,13 +141,14 @@ def prefill(
     attention, and biases of distance, count the places between two tokens.
 
     contexts: B lists of token ids, none empty
-    cache: has room for the longest; holds B rows afterwards
+    cache: holds B rows afterwards
     returns: (B, 1, H) last hidden states of each context, mask (B, P) bool of what the cache holds
     """
     device = model.device
     distinct = list(dict.fromkeys(map(tuple, contexts)))
+    begin_alike = len(commonprefix(distinct))  # noqa: RUF071  of token ids, not of a path
     # of each, at least one token is left, from whose state the first token is sampled
-    shared = min(common_beginning(distinct), min(map(len, distinct)) - 1)
+    shared = min(begin_alike, min(map(len, distinct)) - 1)
     if len(distinct) == 1 or shared < SHARED_AT_LEAST:
         shared = 0
     # of each row, as many as the longest has behind the beginning are read in a pass of their own
@@ -180,13 +170,6 @@ def prefill(
         cache.batch_select_indices(places)
         states, held = states[places], held[places]
     return states[:, -1:], held
-
-
-def common_beginning(rows: Sequence[tuple[int, ...]]) -> int:
-    """The number of tokens with which all rows begin alike."""
-    # what the first and the last in sorted order share, those between them share, too
-    pairs = zip(min(rows), max(rows), strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def read(model: PreTrainedModel, ids: Tensor, mask: Tensor, cache: DynamicCache) -> Tensor:
@@ -236,7 +219,7 @@ class PlainPass:
 
 
 class RecordedPass:
-    """As `PlainPass`, with tensors that never change their place or shape.
+    """As `PlainPass`, with tensors that never change their place or shape (`FixedLayer`).
 
     On CUDA the pass is recorded as a graph, which each call replays: the waits between its kernels
     are gone, of which a small model's pass mostly consists. Elsewhere each call computes the pass.
@@ -244,15 +227,13 @@ class RecordedPass:
     """
 
     def __init__(self, model: PreTrainedModel, mask: Tensor, cache: DynamicCache) -> None:
-        """mask: (B, P) bool of what the cache holds; its layers all `PreallocatedLayer`s"""
+        """mask: (B, P) bool of what the cache holds"""
         rows, held = mask.shape
-        layers: list[PreallocatedLayer] = cache.layers
         self.model, self.cache = model, cache
         self.ids = torch.zeros(rows, 1, dtype=torch.long, device=mask.device)
-        self.mask = pad(mask, (0, layers[0].room - held))
+        self.mask = pad(mask, (0, cache.layers[0].room - held))
         self.place = torch.tensor([held], device=mask.device)  # of the tokens that are read next
-        for layer in layers:
-            layer.fix(self.place)
+        cache.layers = [FixedLayer(layer, self.place) for layer in cache.layers]
         self.graph: Any = None  # mypy does not know CUDA's
         self.states = torch.empty(0)  # what the graph writes
 
@@ -291,39 +272,6 @@ class RecordedPass:
 
 
 @torch.no_grad()
-def statistics_of(
-    model: ActorCriticModel,
-    reference: PreTrainedModel,
-    input_ids: Tensor,
-    attention_mask: Tensor,
-    response_mask: Tensor,
-) -> tuple[TokenStatistics, Tensor | None]:
-    """Statistics of response tokens under policy and reference, and their values.
-
-    reference: as in `reference_of`
-    input_ids, attention_mask: (B, L)
-    response_mask: (B, R) bool
-    returns: statistics, each (B, R); values (B, R), None where the model has no value head;
-        float32, 0 where the mask is False
-    """
-    inputs = input_ids, attention_mask, response_mask
-    model.activate()
-    hidden = response_states(model.lm, *inputs)
-    statistics = token_statistics(
-        hidden,
-        model.lm.get_output_embeddings(),
-        *reference_states(model, reference, *inputs),
-        input_ids[:, -response_mask.shape[1] :][response_mask],
-        model.vocabulary,
-        model.temperature,
-    )
-    return (
-        TokenStatistics(*(spread(column, response_mask) for column in statistics)),
-        model.spread_values(hidden, response_mask),
-    )
-
-
-@torch.no_grad()
 def reference_states(
     model: ActorCriticModel,
     reference: PreTrainedModel,
@@ -353,8 +301,6 @@ def reference_of(model: ActorCriticModel, reference: PreTrainedModel) -> Iterato
     reference: of full copies, `bundle.pretrained`
     """
     if model.base is None:
-        if reference.device.type == "meta":
-            raise ValueError("the frozen reference was not kept")
         yield reference
         return
     layers = model.base.peft.base_model

@@ -16,7 +16,6 @@ from omegaconf import DictConfig, OmegaConf
 from cory.config import ConfigError, require
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
-BY_CPU = "${products_of_cpu:}"
 # environment variable: 1 or 0 in place of a look at the CPU, for tests and for comparisons
 CPU_HAS_BF16 = "CORY_CPU_HAS_BF16"
 CPU_INFO = Path("/proc/cpuinfo")
@@ -101,4 +100,4 @@ def cpu_has_bf16() -> bool:
 
 def register_resolver() -> None:
     """Make `${products_of_cpu:}` known to OmegaConf, before settings are composed."""
-    OmegaConf.register_new_resolver(BY_CPU.strip("${:}"), products_of_cpu, replace=True)
+    OmegaConf.register_new_resolver("products_of_cpu", products_of_cpu, replace=True)

@@ -22,13 +22,13 @@ from cory.functional.advantages import (
     adapted_kl_coef,
     scaled_credits,
 )
-from cory.functional.logprobs import pad_turns, sampled_kl
-from cory.models.actor_critic import ActorCriticModel, kept_casts
+from cory.functional.logprobs import pad_turns, sampled_kl, token_statistics
+from cory.models.actor_critic import ActorCriticModel, products, response_states, spread
 from cory.models.bundle import ModelBundle, require_supported
 from cory.models.engine import Engine
 from cory.models.generation import Response, generate
 from cory.models.optimiser import StoredWeights
-from cory.models.passes import reference_of, statistics_of
+from cory.models.passes import reference_of, reference_states
 from cory.seeding import Key, uniforms
 
 CARRIED = ("kl_coef", "updates", "updated")  # of a policy, as they are
@@ -76,7 +76,7 @@ class Policy:
         self.responses_at_once = hardware.responses_at_once
         if hardware.cuda_graphs:
             with self.whole():
-                key = f"{bundle.group}.path={bundle.config.path}"
+                key = f"hardware.cuda_graphs=true: {bundle.group}.path={bundle.config.path}"
                 require_supported(model.lm.eval(), key, recorded=True)
 
     def reference(self, name: str) -> Policy:
@@ -136,7 +136,14 @@ class Policy:
             return []
         bundle, texts = self.bundle, [self.bundle.texts.render(one.context) for one in asked]
         rows = bundle.texts.ids(texts)
-        self._require_room(list(map(len, rows)), limit)
+        lengths, room = [*map(len, rows)], bundle.context_length
+        if min(lengths) == 0:
+            raise ConfigError("a prompt has no tokens: the model needs at least one")
+        if (longest := max(lengths)) + limit > room:
+            raise ConfigError(
+                f"a prompt of {longest} tokens and algorithm.sampling.max_response_tokens "
+                f"({limit}) exceed the model's context of {room} tokens"
+            )
         numbers = [one.uniforms for one in asked if one.uniforms is not None]
         uniforms = torch.stack(numbers) if sampling is not None and numbers else None
         with self._acting() as lm:
@@ -168,17 +175,6 @@ class Policy:
             for one, text, ids, response in zip(asked, texts, rows, said, strict=True)
         ]
 
-    def _require_room(self, lengths: Sequence[int], limit: int) -> None:
-        """ConfigError where a context is empty, or its response may not end in the model's."""
-        longest, room = max(lengths), self.bundle.context_length
-        if min(lengths) == 0:
-            raise ConfigError("a prompt has no tokens: the model needs at least one")
-        if longest + limit > room:
-            raise ConfigError(
-                f"a prompt of {longest} tokens and algorithm.sampling.max_response_tokens "
-                f"({limit}) exceed the model's context of {room} tokens"
-            )
-
     @contextmanager
     def _acting(self) -> Iterator[PreTrainedModel]:
         """The language model that responds, whole: its own, or the frozen reference."""
@@ -187,7 +183,7 @@ class Policy:
             self.model.activate()
             own = nullcontext(self.model.lm)
             acting = reference_of(self.model, self.bundle.pretrained) if self.frozen else own
-            with acting as lm, kept_casts(lm):
+            with acting as lm, products(lm, computed=False):
                 yield lm
 
     def tensors(self, rows: Sequence[TokenRow | None]) -> tuple[Tensor, Tensor, Tensor]:
@@ -268,14 +264,27 @@ class PPOPolicy(Policy):
         input_ids, attention_mask, response_mask = self.tensors(turns)
         self.model.eval()
 
+        @torch.no_grad()
         def statistics(batch: Sequence[int]) -> Tensor:  # (b, 5, R); (b, 4, R) without values
-            rows = torch.tensor(batch)
-            inputs = input_ids[rows], attention_mask[rows], response_mask[rows]
-            tokens, values = statistics_of(self.model, self.bundle.pretrained, *inputs)
-            columns = [*tokens] if values is None else [*tokens, values]
+            rows, model = torch.tensor(batch), self.model
+            mask = response_mask[rows]
+            inputs = input_ids[rows], attention_mask[rows], mask
+            model.activate()
+            hidden = response_states(model.lm, *inputs)
+            found = token_statistics(
+                hidden,
+                model.lm.get_output_embeddings(),
+                *reference_states(model, self.bundle.pretrained, *inputs),
+                inputs[0][:, -mask.shape[1] :][mask],
+                model.vocabulary,
+                model.temperature,
+            )
+            columns = [spread(column, mask) for column in found]
+            if model.value_head is not None:
+                columns.append(spread(model.value_head(hidden), mask))
             return torch.stack(columns, dim=1).cpu()
 
-        with self.engine.whole(), kept_casts(self.model.lm):
+        with self.engine.whole(), products(self.model.lm, computed=False):
             rows = distributed.map_rows(
                 range(len(turns)),
                 self.hardware.rollout_batch_size,

@@ -30,9 +30,7 @@ class Texts:
         """
         embedded = int(model.get_input_embeddings().weight.shape[0])
         read = self.ids([self.render(self.asked), self.render(self.asked, ANSWER)])
-        put = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
-        ends = [token for token in put if token is not None]
-        most = max(self.tokenizer.vocab_size - 1, *ends, *(token for row in read for token in row))
+        most = max(self.tokenizer.vocab_size - 1, *(token for row in read for token in row))
         require(
             most < embedded,
             f"{self.said}: the tokenizer's token '{self.tokenizer.convert_ids_to_tokens(most)}' is "
@@ -49,14 +47,12 @@ class Texts:
             if not isinstance(context, str):
                 raise ValueError(f"{self.said} does not chat; give it a text")
             return context if answer is None else context + self.between + answer
-        if answer is None:
-            return self._rendered(as_messages(context), prompt=True)
-        return self._rendered([*as_messages(context), _message("assistant", answer)], prompt=False)
-
-    def _rendered(self, messages: list[Message], prompt: bool) -> str:
+        messages = as_messages(context)
+        if answer is not None:
+            messages = [*messages, _message("assistant", answer)]
         try:
             text: str = self.tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=prompt
+                messages, tokenize=False, add_generation_prompt=answer is None
             )
         except (TemplateError, TypeError, ValueError) as error:
             roles, reason = ", ".join(m["role"] for m in messages), " ".join(str(error).split())
@@ -115,11 +111,10 @@ class Texts:
         context = self.render(self.asked)
         before, whole = self.ids([context, context + self.between + ANSWER])
         require(
-            whole[: len(before)] == before,
+            whole[: len(before)] == before and self.end is not None,
             f"{self.said}: its tokenizer reads a context and a response together otherwise than "
-            f"one after the other, so nothing can be learnt from texts",
+            f"one after the other, or has no EOS, so nothing can be learnt from texts",
         )
-        require(self.end is not None, f"{self.said}: its tokenizer has no EOS to end a text with")
 
     def answer_ids(self, text: str) -> list[int]:
         """Token ids of a text as a response, ended as if the model had ended by itself.

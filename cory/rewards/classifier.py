@@ -19,12 +19,7 @@ from cory.models.actor_critic import (
     set_products,
     store_as_products,
 )
-from cory.models.loading import (
-    load_classifier,
-    load_tokenizer,
-    nf4,
-    output_head,
-)
+from cory.models.loading import load_classifier, load_tokenizer
 from cory.models.paths import context_length
 from cory.models.tokenization import Texts
 from cory.rewards import Reward
@@ -41,7 +36,6 @@ class Classifier(Reward):
         self.chat = has_template if config.chat is None else config.chat
         self.model = _loaded(config, device)
         self.texts = Texts(self.tokenizer, f"reward.path={config.path}", self.chat)
-        self.texts.fit(self.model)
         self.column = _column(config, self.model)
         self.longest = _longest(config, self.model)
 
@@ -95,19 +89,16 @@ def _padding(rows: Sequence[Sequence[int]], usual: int) -> int:
 def _loaded(config: ClassifierConfig, device: torch.device) -> Any:
     """The classifier in its precision, on its device, with a head that computes in float32."""
     dtype, compute = DTYPES[config.precision], DTYPES[config.compute_precision]
-    quantisation = None
-    if config.quantisation == "nf4":
-        quantisation = nf4(config.double_quantisation, compute, dtype, "reward")
     attention = attention_for(config.attention, device, compute)
-    model = load_classifier(config.path, "reward.path", dtype, quantisation, device, attention)
-    if quantisation is None:
-        cast_weights(model, dtype)
-        model.to(device)
-        set_products(model, compute)
-        store_as_products(model)
-    head = output_head(model)
-    if head is not None and (dtype, compute) != (torch.float32, torch.float32):
-        exact(head[1])
+    model = load_classifier(config.path, "reward.path", dtype, attention)
+    cast_weights(model, dtype)
+    model.to(device)
+    set_products(model, compute)
+    store_as_products(model)
+    (*_, head) = (module for module in model.modules() if isinstance(module, nn.Linear))
+    gives_logits = head.out_features == int(model.config.num_labels)
+    if gives_logits and (dtype, compute) != (torch.float32, torch.float32):
+        exact(head)
     return model
 
 
@@ -143,4 +134,9 @@ def _longest(config: ClassifierConfig, model: Any) -> int | None:
             and module.padding_idx is not None
         ]
         most -= max(first, default=0)
-    return min((limit for limit in (most, config.max_tokens) if limit is not None), default=None)
+    asked = config.max_tokens
+    require(
+        asked is None or most is None or asked <= most,
+        f"reward.max_tokens={asked} is more than the {most} tokens that {config.path} can read",
+    )
+    return most if asked is None else asked

@@ -127,8 +127,13 @@ class Verifier(Reward):
         config = self.config
         dtype, compute = DTYPES[config.precision], DTYPES[config.compute_precision]
         quantisation = None
-        if config.quantisation == "nf4" and self.adapter:  # a full model was trained as it is
-            quantisation = nf4(config.double_quantisation, compute, dtype, "reward")
+        if config.quantisation == "nf4":
+            require(
+                self.adapter,
+                f"reward.quantisation=nf4: the verifier at {config.path} is a full model, trained "
+                f"as it is: set none",
+            )
+            quantisation = nf4(config.double_quantisation, compute, dtype)
         attention = attention_for(config.attention, device, compute)
         lm = load_language_model(
             *self.source, False, dtype, quantisation, device, attention=attention
@@ -139,7 +144,6 @@ class Verifier(Reward):
             from cory.models.lora import load_adapter  # noqa: PLC0415  five seconds, and copies need none
 
             load_adapter(lm, self.folder)
-        self.texts.fit(lm)
         # the head is filled with the verifier's own
         return ActorCriticModel("verifier", lm, value_head=ValueHead(lm))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
 from transformers import PreTrainedTokenizerBase
@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerBase
 from cory import distributed
 from cory.config import Config, ConfigError, ModelConfig, require
 from cory.models.actor_critic import DTYPES, ActorCriticModel
-from cory.models.loading import load_language_model, load_notes, load_tensors
+from cory.models.loading import load_language_model, load_tensors
 from cory.models.paths import resolve
 from cory.models.policy import Policy
 from cory.runs.files import WriteError, sync, sync_tree
@@ -248,4 +248,5 @@ def load_head(head: nn.Module, path: Path, key: str) -> None:
 
 def load_likelihood_coef(path: Path) -> float:
     """The coefficient that a verifier was trained with; path: of its value head."""
-    return float(load_notes(path).get(LIKELIHOOD_COEF, "0"))
+    with safe_open(path, "pt") as file:
+        return float((file.metadata() or {}).get(LIKELIHOOD_COEF, "0"))

@@ -186,9 +186,9 @@ def build_parts(config: Config) -> Parts:
     held_out = task.held_out(config.evaluation.prompts, config.evaluation.split)
     for one, prompt in product(bundles, held_out[:1]):
         if one.config.chat and not algorithm.speaks_remotely():
-            one.render(prompt.opening)
+            one.texts.render(prompt.opening)
     for text, one in product(config.evaluation.probes, bundles):
-        tokens = one.tokens(task.prompt_of(text).opening)
+        tokens = one.texts.tokens(task.prompt_of(text).opening)
         require(
             tokens + algorithm.sampling.max_response_tokens <= one.context_length,
             f"evaluation.probes: the {tokens} tokens of '{text[:40]}' and "

@@ -83,7 +83,7 @@ class Parts:
         learners, loaders = self._with_others([name], others, setting)
         copies = self.bundle.config.sharing == "copies"
         if copies and not self.config.algorithm.reads_reference():
-            self.bundle.drop_reference()
+            self.bundle.pretrained.to("meta")  # its weights are freed; the configuration stays
         return learners[name], loaders
 
     def _with_others(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,9 +16,9 @@ from tests.support.composing import parsed
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ("model.path=nobody/nothing", "model.path=nobody/nothing: |set model.path to a folder"),
+        ("model.path=nobody/nothing", "model.path=nobody/nothing: |cannot be loaded: We couldn"),
         ("model.path={judge}", "model.path={judge}: "),
-        ("reward.path=nobody/nothing", "reward.path=nobody/nothing: |set reward.path to a folder"),
+        ("reward.path=nobody/nothing", "reward.path=nobody/nothing: |cannot be loaded: We couldn"),
         ("reward.path={model}", "the checkpoint has no weights for score.weight"),
         ("reward.label=JOY", "reward.label=JOY is not a class of {judge}; choose one of NEGATIVE"),
         ("task.source=hub task.path=nobody/nothing", "=nobody/nothing: |task.source=path"),
@@ -69,35 +67,3 @@ def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(ConfigError, match=r"^hardware\.device=cuda: this machine has"):
         check_devices(parsed("hardware=gpu1").hardware)
-
-
-def without_ends(settings: dict, tokens: dict) -> None:
-    for name in ("eos_token", "pad_token", "bos_token", "unk_token"):
-        settings.pop(name, None)
-
-
-def with_a_new_pad(settings: dict, tokens: dict) -> None:
-    settings["pad_token"] = "[NEW]"
-
-
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (without_ends, "model.path={model} has neither a pad token nor an EOS token"),
-        (with_a_new_pad, "the tokenizer's token '[NEW]' is number "),
-    ],
-)
-def test_a_tokenizer_that_does_not_fit_its_model_is_refused(
-    spoil: Callable[[dict, dict], None], said: str, tiny_model: str, tmp_path: Path
-) -> None:
-    model = tmp_path / "model"
-    shutil.copytree(tiny_model, model)
-    files = [model / "tokenizer_config.json", model / "tokenizer.json"]
-    settings, tokens = (json.loads(file.read_text()) for file in files)
-    spoil(settings, tokens)
-    for file, content in zip(files, (settings, tokens), strict=True):
-        file.write_text(json.dumps(content))
-    (model / "special_tokens_map.json").unlink(missing_ok=True)
-    with pytest.raises(ConfigError) as refusal:
-        build_parts(parsed(f"model.path={model}"))
-    assert said.format(model=model) in str(refusal.value) and "\n" not in str(refusal.value)

@@ -149,7 +149,9 @@ def test_a_model_whose_masks_count_the_unwritten_cache_is_not_recorded(
     config = config_of("hardware.cuda_graphs=true", f"model.path={path}")
     bundle = ModelBundle(config.model, torch.device("cpu"))
     (agent,) = bundle.new_models(["agent_0"], torch.Generator(), value_head=False)
-    with pytest.raises(ConfigError, match=r"in the passes of hardware\.cuda_graphs=true"):
+    with pytest.raises(
+        ConfigError, match=r"^hardware\.cuda_graphs=true: model\.path=.* in the passes of sampling"
+    ):
         Policy(bundle, agent, None, config.hardware)
     Policy(bundle, agent, None, config.hardware.replace(cuda_graphs=False))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -16,7 +17,7 @@ from transformers import (
 )
 
 from cory.models import actor_critic
-from cory.models.actor_critic import BY_ROWS, attend_by_rows, response_states
+from cory.models.actor_critic import BY_ROWS, response_states, set_products
 
 IDS = torch.arange(5 * 12).view(5, 12) % 50
 PAIRS = 4 * 4 * 11 * 11  # bytes of a row: 4 heads, 11 tokens; the last one is not read
@@ -57,19 +58,17 @@ def test_parts_give_the_bits_of_the_whole(
     lm = make().eval()
     lm.product_dtype = torch.bfloat16
     whole = passed(lm)
-    attend_by_rows(lm)
+    set_products(lm, torch.bfloat16)
     assert lm.config._attn_implementation == BY_ROWS
     calls: list[int] = []
-    own = actor_critic.own_attention
+    module = sys.modules[type(lm).__module__]
+    own = module.eager_attention_forward
 
-    def counted(kind: type) -> Callable[..., object]:
-        def call(module: object, query: Tensor, *more: object, **named: object) -> object:
-            calls.append(len(query))
-            return own(kind)(module, query, *more, **named)
+    def counted(module: object, query: Tensor, *more: object, **named: object) -> object:
+        calls.append(len(query))
+        return own(module, query, *more, **named)
 
-        return call
-
-    monkeypatch.setattr(actor_critic, "own_attention", counted)
+    monkeypatch.setattr(module, "eager_attention_forward", counted)
     monkeypatch.setattr(actor_critic, "PART_BYTES", at_once * PAIRS)
     assert all(map(torch.equal, passed(lm), whole))
     assert len(calls) == 2 * parts and sum(calls) == 2 * 5 and max(calls) == at_once
@@ -80,7 +79,7 @@ def test_dropout_is_drawn_for_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) 
     lm = gpt2(dropout=0.5).train()
     torch.manual_seed(1)
     whole = passed(lm)
-    attend_by_rows(lm)
+    lm.set_attn_implementation(BY_ROWS)
     monkeypatch.setattr(actor_critic, "PART_BYTES", PAIRS)
     torch.manual_seed(1)
     assert all(map(torch.equal, passed(lm), whole))

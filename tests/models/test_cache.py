@@ -9,7 +9,7 @@ from transformers import (
     DynamicCache,
 )
 
-from cory.models.passes import PreallocatedLayer
+from cory.models.passes import RoomyLayer
 
 
 def states(rows: int, tokens: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -21,7 +21,7 @@ def states(rows: int, tokens: int, seed: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("across", [False, True])
 def test_it_is_the_librarys_without_copies(across: bool) -> None:
     """In bfloat16, whose keys may lie across."""
-    ours, theirs = PreallocatedLayer(8, across), DynamicCache().layer_class_to_replicate()
+    ours, theirs = RoomyLayer(8, across), DynamicCache().layer_class_to_replicate()
     memory = set()
     for seed, tokens in enumerate((3, 1, 2)):
         new = tuple(t.bfloat16() for t in states(4, tokens, seed))

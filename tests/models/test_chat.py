@@ -42,16 +42,16 @@ def bundle(path: str, *words: str) -> ModelBundle:
 
 def test_a_text_is_one_message_and_begins_once(llama: str) -> None:
     chat = bundle(llama, "model.chat=true")
-    assert chat.render("Why?") == "<s>[INST] Why? [/INST]"
-    (ids,) = chat.texts.ids([chat.render("Why?")])
+    assert chat.texts.render("Why?") == "<s>[INST] Why? [/INST]"
+    (ids,) = chat.texts.ids([chat.texts.render("Why?")])
     assert ids[0] == BOS and ids.count(BOS) == 1
-    assert chat.tokens("Why?") == len(ids)
+    assert chat.texts.tokens("Why?") == len(ids)
     two = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
-    assert chat.render(two) == "<s>[INST] a [/INST]<s>[INST] b [/INST]"
+    assert chat.texts.render(two) == "<s>[INST] a [/INST]<s>[INST] b [/INST]"
     plain = bundle(llama)
-    assert plain.render("Why?") == "Why?"
+    assert plain.texts.render("Why?") == "Why?"
     with pytest.raises(ValueError, match="does not chat"):
-        plain.render(two)
+        plain.texts.render(two)
 
 
 def test_a_model_without_template_cannot_chat(tiny_model: str) -> None:

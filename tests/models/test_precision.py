@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from cory import inference
 from cory.config import Config, SamplingConfig
 from cory.models.actor_critic import (
-    kept_casts,
+    products,
     response_states,
     set_float32_products,
     set_products,
@@ -85,7 +85,7 @@ def said(lm: PreTrainedModel) -> list[list[float]]:
 def test_the_head_is_float32_in_sampling_and_in_training(lm: PreTrainedModel) -> None:
     set_products(lm, torch.bfloat16)
     seen = inputs_of(lm, "lm_head", "transformer.h.1.attn.c_proj")
-    with kept_casts(lm):
+    with products(lm, computed=False):
         said(lm)
     assert set(seen["lm_head"]) == {torch.float32}
     assert set(seen["transformer.h.1.attn.c_proj"]) == {torch.bfloat16}

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from cory.models.passes import cache_for, common_beginning, prefill
+from cory.models.passes import cache_for, prefill
 from tests.support.close import assert_close
 
 RULES = list(range(100, 120))  # 20 tokens
@@ -45,9 +45,3 @@ def test_each_context_is_read_once_and_gives_what_it_gives_alone(
         for layer, own in zip(cache.layers, alone.past_key_values.layers, strict=True):
             assert_close(layer.keys[row][:, mask[row]], own.keys[0], 1e-4)
             assert_close(layer.values[row][:, mask[row]], own.values[0], 1e-4)
-
-
-def test_the_common_beginning() -> None:
-    assert common_beginning([(1, 2, 3), (1, 2), (1, 2, 4)]) == 2
-    assert common_beginning([(1, 2), (2, 2), (1, 2)]) == 0
-    assert common_beginning([(1, 2)]) == 2

@@ -10,7 +10,6 @@ import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from cory.config import ConfigError
 from cory.episode import Asked
 from cory.models import policy
 from cory.models.bundle import ModelBundle
@@ -73,17 +72,6 @@ def test_a_tokenizer_that_puts_the_space_there_by_itself() -> None:
     assert [*texts.context_ids("Response:"), *texts.answer_ids(TEXT)[:-1]] == whole
 
 
-def test_a_tokenizer_that_merges_across_is_refused() -> None:
-    class Merging:
-        eos_token_id = 0
-
-        def __call__(self, texts: list[str], **options: Any) -> dict[str, list[list[int]]]:
-            return {"input_ids": [[len(text)] for text in texts]}
-
-    with pytest.raises(ConfigError, match="model=made up: its tokenizer reads a context and a"):
-        Texts(Merging(), "model=made up").require_learnable()
-
-
 @pytest.mark.parametrize("make", [tiny, like_llama, llama_tokenizer])
 @pytest.mark.parametrize("template", [CHATML, INST])
 def test_a_teachers_text_is_what_the_template_makes_of_it(
@@ -93,7 +81,6 @@ def test_a_teachers_text_is_what_the_template_makes_of_it(
     tokenizer = make()
     tokenizer.bos_token = tokenizer.bos_token or tokenizer.eos_token
     texts = chatting(tokenizer, template)
-    texts.require_learnable()
     said = [*texts.context_ids("movie"), *texts.answer_ids(f" {TEXT}\n")]
     chat = [{"role": "user", "content": "movie"}, {"role": "assistant", "content": TEXT}]
     whole = tokenizer.apply_chat_template(chat)["input_ids"]

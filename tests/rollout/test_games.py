@@ -128,7 +128,7 @@ def test_the_first_prompt_counts_as_the_model_is_shown_it(
     counted: list[int] = []
 
     def tokens_of(text: str) -> int:
-        counted.append(parts.bundle.tokens(text))
+        counted.append(parts.bundle.texts.tokens(text))
         bare = parts.bundle.tokenizer(text, add_special_tokens=False)["input_ids"]
         assert counted[-1] == len(bare) + 1
         return counted[-1]

@@ -86,5 +86,5 @@ def test_the_reference_is_kept_where_it_plays(
     found = measure(trainer, config, tmp_path)[0]
     assert ("eval/win_rate/start" in found) == kept
     if not kept:
-        with pytest.raises(ValueError, match="reference was not kept"):
+        with pytest.raises(RuntimeError, match="meta"):
             trainer.policy.reference("start").turns([Asked("x", "attacker")], 1, None)

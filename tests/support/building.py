@@ -31,8 +31,6 @@ CLASSIFIER = ClassifierConfig(  # float32, the text as it is
     max_tokens=None,
     batch_size=64,
     precision="fp32",
-    quantisation="none",
-    double_quantisation=True,
     compute_precision="fp32",
     attention="auto",
 )
