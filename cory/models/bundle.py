@@ -25,7 +25,7 @@ from cory.models.actor_critic import (
     set_products,
     store_as_products,
 )
-from cory.models.loading import load_language_model, load_tokenizer, nf4, readable
+from cory.models.loading import language_config, load_language_model, load_tokenizer, nf4, readable
 from cory.models.passes import PlainPass, RecordedPass, cache_for, prefill
 from cory.models.paths import require_context_length
 from cory.models.tokenization import Texts
@@ -55,10 +55,15 @@ class ModelBundle:
             f"{group}.chat=true: the tokenizer of {group}.path={config.path} has no chat template",
         )
         self.texts = Texts(self.tokenizer, f"{group}.path={config.path}", config.chat)
-        keep_dropout = config.dropout or config.rollout_dropout
-        self.pretrained = self._frozen(config.path, f"{group}.path", keep_dropout)
-        require_supported(self.pretrained, f"{group}.path={config.path}")
-        self.texts.fit(self.pretrained)
+
+    @cached_property
+    def pretrained(self) -> PreTrainedModel:
+        """The model as it came; it is loaded when it is first asked for."""
+        key, config = f"{self.group}.path", self.config
+        lm = self._frozen(config.path, key, config.dropout or config.rollout_dropout)
+        require_supported(lm, f"{key}={config.path}")
+        self.texts.fit(lm)
+        return lm
 
     def _frozen(self, path: str, key: str, keep_dropout: bool) -> PreTrainedModel:
         """A language model on the device, in the precisions of the settings."""
@@ -78,9 +83,9 @@ class ModelBundle:
     @cached_property
     def context_length(self) -> int:
         """In tokens; ConfigError where the model's config.json does not say it."""
-        return require_context_length(
-            self.pretrained.config, f"{self.group}.path={self.config.path}"
-        )
+        key, path = f"{self.group}.path", self.config.path
+        config = language_config(path, key, self.config.remote_code)
+        return require_context_length(config, f"{key}={path}")
 
     @cached_property
     def stops(self) -> frozenset[int]:

@@ -108,6 +108,11 @@ def load_language_model(
     return _load_weights(AutoModelForCausalLM, path, key, quantisation, device, **options)
 
 
+def language_config(path: str, key: str, remote_code: bool = False) -> Any:
+    """The configuration of a checkpoint's language model, without its weights."""
+    return _of_language_model(_load(AutoConfig, path, key, remote_code), path, key, remote_code)
+
+
 def _of_language_model(config: Any, path: str, key: str, remote_code: bool = False) -> Any:
     """The part of a checkpoint's configuration that describes its language model."""
     require(

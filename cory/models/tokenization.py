@@ -30,7 +30,7 @@ class Texts:
         """
         embedded = int(model.get_input_embeddings().weight.shape[0])
         read = self.ids([self.render(self.asked), self.render(self.asked, ANSWER)])
-        most = max(self.tokenizer.vocab_size - 1, *(token for row in read for token in row))
+        most = max([self.tokenizer.vocab_size - 1, *(token for row in read for token in row)])
         require(
             most < embedded,
             f"{self.said}: the tokenizer's token '{self.tokenizer.convert_ids_to_tokens(most)}' is "

@@ -139,7 +139,7 @@ def test_what_no_pass_is_right_for_is_refused_in_a_line(
     settings, reason = REFUSED[kind]
     path = save(random_model(kind, settings), tmp_path)
     with pytest.raises(ConfigError, match=rf"^model\.path={path}: [^\n]*{reason}[^\n]*$"):
-        ModelBundle(config_of().model.replace(path=path), torch.device("cpu"))
+        _ = ModelBundle(config_of().model.replace(path=path), torch.device("cpu")).pretrained
 
 
 def test_a_model_whose_masks_count_the_unwritten_cache_is_not_recorded(
