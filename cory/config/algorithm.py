@@ -19,6 +19,7 @@ from cory.config.base import (
     Share,
     ShareBelowOne,
     Text,
+    function_or,
 )
 from cory.config.model import EndpointConfig
 from cory.config.reward import FunctionName
@@ -216,7 +217,7 @@ class CoryConfig(PPOConfig):
     knowledge_transfer: bool  # False: everybody sees the bare query (w/o KT)
     swap_every: Count | None  # iterations between role exchanges; None: never (w/o REx)
     collective_reward: bool  # False: each agent gets its own score only
-    credit: Annotated[Text, Field(pattern=r"^(all|mean|later)$|.:\w+$")]
+    credit: Annotated[Text, function_or("all", "mean", "later")]
     official_swap: bool
 
     def conflicts(self) -> Iterator[Conflict]:
@@ -243,7 +244,7 @@ class TeamConfig(PPOConfig):
     # separate: each learns alone | shared: one for all | agent -> policy
     policies: Literal["separate", "shared"] | dict[str, Name]
     fixed: dict[str, Text] | None  # agents that do not learn -> FIXED, or the folder of a run
-    credit: Annotated[Text, Field(pattern=r"^(own|sum|mean|later|discounted)$|.:\w+$")]
+    credit: Annotated[Text, function_or("own", "sum", "mean", "later", "discounted")]
     turn_discount: Share  # credit=discounted: per utterance of the agent
     pool_every: Count  # iterations between the versions of the first policy that join the pool
     max_utterances: Count  # in an episode

@@ -3,6 +3,7 @@
 No field has a default value: values stand in conf/, with what they mean.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from string import Formatter
 from typing import Annotated, Any
@@ -62,6 +63,24 @@ def chosen(kind: str) -> BeforeValidator:
         return option(kind, values["name"]).settings.model_validate(values)
 
     return BeforeValidator(parse)
+
+
+def matching(pattern: str, rule: str) -> AfterValidator:
+    """In the type of a text: the whole of it matches a regular expression; rule: in words."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(rule)
+        return text
+
+    return AfterValidator(check)
+
+
+def function_or(*names: str) -> AfterValidator:
+    """In the type of a text: one of these names, or that of a function of the user's."""
+    known = f"must be one of {', '.join(names)}, or " if names else "must be "
+    rule = f"{known}<file>.py:<function> or <module>:<function>"
+    return matching("|".join([*names, r".+:[^\W\d]\w*"]), rule)
 
 
 def _from_whole_number(value: Any) -> Any:

@@ -17,9 +17,12 @@ from cory.config.base import (
     ShareBelowOne,
     Text,
     Words,
+    matching,
 )
 
 Weights = Literal["fp32", "bf16", "fp16"]
+URL = "must be http:// or https:// with host and path, without user, password and query"
+VARIABLE = "must name an environment variable, in capitals, which holds the key"
 THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
@@ -88,10 +91,10 @@ class EndpointConfig(Settings):
     key: ClassVar[str] = "algorithm.endpoint"  # the group of these settings, for refusals
 
     # without /chat/completions, user and password
-    base_url: Annotated[Text, Field(pattern=r"^https?://[^@?#\s]+$")]
+    base_url: Annotated[Text, matching(r"https?://[^@?#\s]+", URL)]
     model: Words  # its name there
     # environment variable that holds the key, which never stands in settings; None: no key is sent
-    key_variable: Annotated[Text, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")] | None
+    key_variable: Annotated[Text, matching(r"[A-Z_][A-Z0-9_]*", VARIABLE)] | None
     temperature: NotNegative | None  # None: not sent, the server decides
     top_p: PositiveShare | None  # None: not sent, the server decides
     max_tokens: Count  # of one reply

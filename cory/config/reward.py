@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
-
 from cory.config.base import (
     Conflict,
     Count,
@@ -12,13 +10,12 @@ from cory.config.base import (
     Text,
     Words,
     chosen,
+    function_or,
     with_fields,
 )
 from cory.config.model import EndpointConfig, PackedConfig, PrecisionConfig
 
-FunctionName = Annotated[
-    Text, Field(pattern=r".:\w+$")
-]  # <file>.py:<function>, <module>:<function>
+FunctionName = Annotated[Text, function_or()]  # the name of a function of the user's
 
 
 class PythonRewardConfig(Settings):

@@ -116,10 +116,12 @@ def of_groups(group: Any, key: str = "") -> Conflicts:
 
 def refusals_together(config: Config) -> Iterator[str]:
     """A line for every rule that is broken; a group of settings has its option as its value."""
-    of_all = (of_needs, of_answers, of_batches, of_models, of_products, of_games, of_debates)
-    for rules in (of_groups, *of_all):
-        for key, rule in rules(config):
-            yield line(key, value_at(config, key), rule)
+    alone = [*of_groups(config), *of_needs(config)]
+    yield from (line(key, value_at(config, key), rule) for key, rule in alone)
+    if alone:  # the others rely on groups that are right
+        return
+    for rules in (of_answers, of_batches, of_models, of_products, of_games, of_debates):
+        yield from (line(key, value_at(config, key), rule) for key, rule in rules(config))
     try:
         plan_of(config)
     except ConfigError as error:

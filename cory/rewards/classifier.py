@@ -36,6 +36,7 @@ class Classifier(Reward):
         self.chat = has_template if config.chat is None else config.chat
         self.model = _loaded(config, device)
         self.texts = Texts(self.tokenizer, f"reward.path={config.path}", self.chat)
+        self.texts.fit(self.model)
         self.column = _column(config, self.model)
         self.longest = _longest(config, self.model)
 

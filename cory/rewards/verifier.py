@@ -140,6 +140,7 @@ class Verifier(Reward):
         )
         if quantisation is None:
             set_products(lm, compute)
+        self.texts.fit(lm)
         if self.adapter:
             from cory.models.lora import load_adapter  # noqa: PLC0415  five seconds, and copies need none
 

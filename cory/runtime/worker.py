@@ -172,6 +172,8 @@ def build_parts(config: Config) -> Parts:
     for one in [] if algorithm.speaks_remotely() else bundles:
         check_context(config, one)
     task: Task = builder("task", config.task.name)(config.task, bundle.tokenizer, streams.data)
+    run = RunFacts(Path(config.run_dir), algorithm.iterations)
+    reward: Reward = builder("reward", config.reward.name)(config.reward, task, device, run)
     require(
         algorithm.iterations == 0
         or isinstance(algorithm, OfflineConfig)  # several games may be about the same word
@@ -193,8 +195,6 @@ def build_parts(config: Config) -> Parts:
             f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
             f"exceed the context of {one.group}={one.config.name} ({one.context_length} tokens)",
         )
-    run = RunFacts(Path(config.run_dir), algorithm.iterations)
-    reward: Reward = builder("reward", config.reward.name)(config.reward, task, device, run)
     for one in bundles:
         _ = one.pretrained  # loaded when all else is known to fit
     return Parts(config, plan_of(config), bundle, partner, task, reward, streams)

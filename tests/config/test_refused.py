@@ -69,9 +69,8 @@ model.compute_precision=fp16 -> does not go with precision=fp32: set both alike,
 task.max_prompt_tokens=1 -> must not be below task.min_prompt_tokens=2
 task.observer_template='{answers}{query}{x}' -> must not contain {x}
 task.observer_template='{answers}' -> must contain {query}
-evaluation.k=[1,2]
-    -> must not exceed evaluation.samples=1
-    -> evaluation.k=[1,2]: needs a task with answers (task.answer_column); task=imdb has none
+evaluation.k=[1,2] -> must not exceed evaluation.samples=1
+evaluation.k=[1,2] ; evaluation.samples=2 -> needs a task with answers (task.answer_column); task=imdb
 hardware.processes=128
     -> 128 processes are more than algorithm.prompts_per_iteration=64
     -> algorithm.minibatch_size=64: must be a multiple of the number of proc
@@ -82,7 +81,7 @@ hardware.nodes=2 -> needs hardware.rendezvous=host:port, which all nodes reach
 parallel_runs=2 ; hardware.nodes=2 ; hardware.rendezvous=a:1
     -> needs hardware.device=cpu and hardware.nodes=1
 parallel_runs=2 ; objective=x -> must be 1 with objective
-algorithm.credit=meen -> String should match pattern '^(all|mean|later)$|
+algorithm.credit=meen -> must be one of all, mean, later, or <file>.py:<function>
 model.compute_precision=tf32
     -> needs a GPU: hardware.device=cpu computes float32 products exactly
     -> reward.compute_precision=fp32: must be tf32, as model.compute_precision: it h
@@ -126,7 +125,7 @@ algorithm.sampling.min_response_tokens=1 -> must equal max_response_tokens=
 algorithm.turns=1 -> must be at least 2 with algorithm.policies=specialised, for
 """,
     "endpoint": """
-algorithm.endpoint.base_url='https://h/v1?key=x' -> algorithm.endpoint.base_url: String should match
+algorithm.endpoint.base_url='https://h/v1?key=x' -> algorithm.endpoint.base_url: must be http:// or
 algorithm.endpoint.base_url='http://h/v1' -> algorithm.endpoint.base_url: would send the key without
 algorithm.iterations=1 -> algorithm.endpoint={...}: needs algorithm.iterations=0 and algorithm.pol
 algorithm.diversity.nll_others=true -> needs algorithm.endpoint=null, got {...}
@@ -260,5 +259,5 @@ def test_secrets_are_not_printed(mistake: str) -> None:
     with pytest.raises(ConfigError) as refused:
         parsed("reward=judge", "reward.endpoint.model=x", f"reward.endpoint.{mistake}")
     key = mistake.partition("=")[0]
-    assert str(refused.value).startswith(f"reward.endpoint.{key}: String should match ")
+    assert str(refused.value).startswith(f"reward.endpoint.{key}: must ")
     assert "sk-123" not in str(refused.value)

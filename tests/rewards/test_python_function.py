@@ -178,7 +178,7 @@ def test_a_file_may_import_what_lies_beside_it(write: Write, tmp_path: Path) -> 
 
 
 def test_a_function_is_named_by_file_and_name() -> None:
-    with pytest.raises(ValidationError, match="should match pattern"):
+    with pytest.raises(ValidationError, match="must be <file>"):
         PythonRewardConfig(name="python", function="mine.py")
 
 
