@@ -145,9 +145,7 @@ algorithm.games=endpoint ; algorithm.endpoint=null -> algorithm.endpoint=null: m
 algorithm.games=none ; algorithm.instructions.per_iteration=0
     -> needs algorithm.instructions.per_iteration above 0 to lear
 algorithm.games=a.jsonl ; algorithm.iterations_per_epoch=1 -> is one set of games;
-evaluation.team=true
-    -> algorithm=spag: needs evaluation.team=false, got true
-    -> needs several agents; algorithm=spag has one
+evaluation.team=true -> algorithm=spag: needs evaluation.team=false, got true
 reward.broken_rules=lose ; task.game=guess_my_city -> needs opponents: in task=taboo both
 task.game=chess -> Input should be 'taboo', 'twenty_questions' or 'guess_my_city'
 """,
