@@ -70,7 +70,7 @@ task.max_prompt_tokens=1 -> must not be below task.min_prompt_tokens=2
 task.observer_template='{answers}{query}{x}' -> must not contain {x}
 task.observer_template='{answers}' -> must contain {query}
 evaluation.k=[1,2] -> must not exceed evaluation.samples=1
-evaluation.k=[1,2] ; evaluation.samples=2 -> needs a task with answers (task.answer_column); task=imdb
+evaluation.k=[1,2] ; evaluation.samples=2 -> needs a task with answers (task.answer_column)
 hardware.processes=128
     -> 128 processes are more than algorithm.prompts_per_iteration=64
     -> algorithm.minibatch_size=64: must be a multiple of the number of proc
