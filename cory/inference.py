@@ -73,6 +73,10 @@ class TrainedTeam:
             self.actors = self._debates().actors(own)
         if isinstance(algorithm, TeamConfig):
             rivals = {name: policies[name] for name in others}
+            for name, kind in algorithm.fixed_agents.items():
+                if kind == "partner":
+                    partner = self.models["partner"]
+                    rivals[name] = Policy.as_it_came(partner, name, config.hardware)
             self.actors = team_actors(algorithm, own, rivals, run_dir)
         self.actors[BASE] = own[self.names[0]].reference(BASE)  # the model before training
 
@@ -234,5 +238,6 @@ def on_device(model: ModelConfig, device: str, remote_code: bool, said: str) -> 
 
 def group_of(config: Config, agent: str) -> str:
     """The group of settings of an agent's model: with a partner, of every second agent its own."""
-    number = int(agent.split("_")[1]) if agent.startswith("agent_") else 0
-    return "model" if config.partner is None or number % 2 == 0 else "partner"
+    debates = config.partner is not None and isinstance(config.algorithm, DebateConfig)
+    number = int(agent.split("_")[1]) if debates and agent.startswith("agent_") else 0
+    return "model" if number % 2 == 0 else "partner"

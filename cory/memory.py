@@ -236,7 +236,7 @@ def judge_part(key: str, reward: Any) -> Part:
 def parts_of(config: Config) -> list[Part]:
     """The memory of a process of a run; ConfigError where a model is not known."""
     partner, agents = config.partner, int(config.algorithm.policy_count())
-    theirs = 0 if partner is None else agents // 2
+    theirs = agents // 2 if partner is not None and config.algorithm.holds_debates else 0
     parts = model_parts(config, config.model, "model", agents - theirs)
     if partner is not None:  # both are held, and one of them works at a time
         other = model_parts(config, partner, "partner", theirs)

@@ -38,6 +38,11 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
         name: None if folder is None else Path(folder) for name, folder in config.others.items()
     }
     agents, frozen = parts.new_ppo_team(config.names(), others)
+    frozen |= {
+        name: parts.partner_as(name)
+        for name, kind in config.fixed_agents.items()
+        if kind == "partner"
+    }
     actors = team_actors(config, agents, frozen, Path(parts.config.run_dir))
     pools = pools_of(config, parts, agents, frozen)
     actors |= pools
@@ -151,8 +156,8 @@ def team_actors(
 ) -> dict[str, Actor]:
     """Who speaks for the agents, by the names of `policy_of`.
 
-    agents: those that learn; others: agents of other runs. Without training a pool has one version,
-        the model as it came.
+    agents: those that learn; others: agents of other runs, and the partner. Without training a pool
+        has one version, the model as it came.
     """
     actors: dict[str, Actor] = {**agents, **others}
     for name, kind in config.fixed_agents.items():

@@ -256,8 +256,12 @@ def of_debates(config: Config) -> Conflicts:
         rule = "counts scores above 0.5 as right: it needs scores from 0 to 1"
         yield "algorithm.bonus_from", f"{rule}, got {beyond}"
     agents = getattr(algorithm, "agents", algorithm.policy_count())
-    if config.partner is not None and not isinstance(algorithm, DebateConfig):
-        yield "partner", f"needs algorithm=maporl or sft, got {algorithm.name}"
+    speaks = "partner" in getattr(algorithm, "fixed_agents", {}).values()
+    if speaks and config.partner is None:
+        yield "algorithm.fixed", "names the partner: +model@partner=<model> chooses one"
+    if config.partner is not None and not (speaks or isinstance(algorithm, DebateConfig)):
+        rule = "needs algorithm=maporl or sft, or algorithm.fixed={<agent>: partner}"
+        yield "partner", f"{rule}, got algorithm={algorithm.name}"
     elif config.partner is not None and agents == 1:
         yield "algorithm.agents", "must be at least 2 with a partner"
     single = not hasattr(algorithm, "agents") and agents == 1

@@ -73,6 +73,12 @@ class Parts:
         ppo = cast(dict[str, PPOPolicy], learners)
         return ppo, {name: load() for name, load in loaders.items()}
 
+    def partner_as(self, name: str) -> Policy:
+        """The second model as it came, which responds under this name and never learns."""
+        assert self.partner is not None  # settings without one were refused
+        self._store(self.partner)
+        return Policy.as_it_came(self.partner, name, self.config.hardware)
+
     def new_player(self, name: str, others: Others) -> tuple[Policy, Loaders]:
         """A policy to train, and functions that load others, which are never trained.
 

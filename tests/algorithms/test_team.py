@@ -197,6 +197,19 @@ def test_a_fixed_agent_speaks_and_never_learns(team: Team) -> None:
     assert start.frozen and not trainer.actors["one"].frozen  # type: ignore[attr-defined]
 
 
+def test_a_fixed_agent_may_be_another_model(team: Team, tmp_path: Path) -> None:
+    """The second model speaks as it came, in training and when the team is asked."""
+    text = returning('{"one": float("e" in again.text)}').replace("len(again.text) > 6", "True")
+    words = ["algorithm.fixed={two:partner}", "+model@partner=tiny_2x"]
+    trainer = build(team(text, *words))
+    trainer.step(0)
+    two = trainer.actors["two"]
+    assert isinstance(two, Policy) and two.bundle.config.name == "tiny_2x"
+    assert {t.agent for e in trainer.episodes for t in e.turns if t.role == "two"} == {"two"}
+    assert "partner: +model" in refusal(lambda: team(text, words[0]))
+    assert "needs algorithm=maporl or sft, or" in refusal(lambda: team(text, words[1]))
+
+
 @pytest.mark.parametrize(
     ("words", "key", "rule"),
     [
