@@ -1,4 +1,4 @@
-"""Settings of debates, and of `algorithm=maporl`, `sft` and `verifier`."""
+"""Settings of debates, and of `algorithm=maporl`, `sft`, `verifier` and `maft`."""
 
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal

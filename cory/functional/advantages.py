@@ -1,4 +1,4 @@
-"""From the credit of each turn to the advantages of its tokens: scaling, token rewards, estimators.
+"""From credits to advantages: scaling, KL penalty and its controller, token rewards, estimators.
 
 Four estimators. `gae` needs a value head and gives every token an advantage of its own.
 `group_relative` and `leave_one_out` compare a turn with the others of its group, and

@@ -1,4 +1,4 @@
-"""Answers of several agents: majority votes, diversity, and what is learnt from debates.
+"""Answers of several agents: majority votes, diversity, and what MAFT learns from debates.
 
 Letters: P problems, M turns, N agents or answers; V vocabulary.
 """
