@@ -10,7 +10,6 @@ import torch.nn.functional as F
 
 from cory.functional import votes
 from cory.functional.votes import (
-    agreeing,
     consensus_diversity,
     dissimilarity,
     kl,
@@ -33,20 +32,13 @@ def logs(*rows: list[float]) -> torch.Tensor:
     [
         ([7, 7, 7], 7, 0),
         ([7, 8, 9], 7, 1 - 1 / 3),
-        ([7, 7, 8, 9], 7, 1 / 2),
         ([7, 7, None], 7, 1 / 3),
         ([None, None, 7], None, 1),  # what could not be read agrees with nobody
         ([None, None], None, 1),
-        ([7], 7, 0),
     ],
 )
 def test_consensus(answers: list[int | None], vote: int | None, expected: float) -> None:
     assert consensus_diversity(answers, vote) == pytest.approx(expected)
-
-
-def test_who_agrees() -> None:
-    assert agreeing([7, None, 8, 7], 7) == [0, 3]
-    assert agreeing([None, 7], None) == []
 
 
 def test_dissimilarity_by_hand() -> None:

@@ -15,16 +15,10 @@ from cory.functional.logprobs import (
     training_kl,
     training_logprobs,
 )
+from tests.functional.test_golden import entropy_of
 from tests.support.close import assert_close
 
 N, H, V = 7, 5, 11
-
-
-def entropy_of(logits: Tensor) -> Tensor:
-    """As a roll-out records it, of logits that no head has to compute."""
-    tokens = torch.zeros(len(logits), dtype=torch.int64)
-    rows = logits, lambda chosen: chosen
-    return token_statistics(*rows, *rows, tokens, logits.shape[-1]).entropy
 
 
 def random_logits(seed: int) -> Tensor:
@@ -145,15 +139,6 @@ def test_the_gradient_of_the_exact_kl_in_slabs(
     assert_close(head.hidden.grad, direct.hidden.grad, 1e-4)
     assert_close(head.weight.grad, direct.weight.grad, 1e-4)
     assert reference.hidden.grad is None and reference.weight.grad is None
-
-
-def test_no_tokens_give_no_statistics() -> None:
-    head, none = Head(0), torch.zeros(0, dtype=torch.int64)
-    empty = torch.zeros(0, H)
-    assert all(
-        len(x) == 0 for x in token_statistics(empty, head.logits, empty, head.logits, none, V)
-    )
-    assert len(training_logprobs(empty, head.logits, none, V)) == 0
 
 
 def test_a_slab_holds_at_most_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,12 +26,6 @@ def test_whiten_survives_equal_values() -> None:
     assert_close(whiten(torch.full((3,), 7.0), torch.ones(3, dtype=torch.bool)), [0.0] * 3)
 
 
-def test_whiten_by_hand() -> None:
-    # mean 2, unbiased variance 2, epsilon 2: divided by sqrt(4)
-    x, mask = torch.tensor([1.0, 3.0, NAN]), torch.tensor([True, True, False])
-    assert_close(whiten(x, mask, epsilon=2.0), [-0.5, 0.5, 0.0])
-
-
 @pytest.mark.parametrize(
     ("side", "ids", "mask"),
     [

@@ -17,17 +17,12 @@ from tests.support.close import assert_close
 @pytest.mark.parametrize(
     ("right", "of", "k", "expected"),
     [
-        (0, 1, 1, 0.0),
-        (1, 1, 1, 1.0),
         (1, 4, 1, 1 / 4),  # k = 1: the share of right tries
-        (3, 16, 1, 3 / 16),
         (1, 4, 2, 1 / 2),  # of 6 pairs, 3 hold the right one
         (2, 4, 2, 5 / 6),  # only the pair of the two wrong ones fails
         (2, 4, 3, 1.0),  # three tries cannot all be among two wrong ones
-        (1, 5, 4, 4 / 5),
         (2, 16, 8, 1 - 28 / 120),  # C(14, 8) / C(16, 8) = 8 * 7 / (16 * 15)
         (0, 16, 16, 0.0),
-        (1, 16, 16, 1.0),  # k = n: any of them
         (5000, 10_000, 3, 1 - (5000 * 4999 * 4998) / (10_000 * 9999 * 9998)),
     ],
 )
@@ -41,9 +36,7 @@ def test_the_estimator_by_hand(right: int, of: int, k: int, expected: float) -> 
         # bounds as tables of the interval print them
         (0, 10, 0.0, 0.2775),
         (1, 10, 0.0179, 0.4042),
-        (5, 10, 0.2366, 0.7634),
         (10, 10, 0.7225, 1.0),
-        (81, 263, 0.2553, 0.3662),
         (15, 148, 0.0624, 0.1605),
     ],
 )
