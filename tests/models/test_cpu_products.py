@@ -10,15 +10,6 @@ from tests.support.composing import compose_config
 
 FIG3 = ("experiment=cory/imdb_cory", "scale=small")
 HETERO = ("experiment=maporl/gsm8k_hetero_llama", "scale=small")
-ITERATIONS = 12
-
-
-def with_bf16(monkeypatch: pytest.MonkeyPatch, has: bool) -> None:
-    monkeypatch.setenv(CPU_HAS_BF16, str(int(has)))
-
-
-def products(*words: str) -> str:
-    return parse_config(compose_config(*words)).model.compute_precision
 
 
 @pytest.mark.parametrize(
@@ -27,8 +18,7 @@ def products(*words: str) -> str:
         ((), "bf16", "fp32"),  # the quickstart
         (FIG3, "bf16", "fp32"),  # a tiny model in place of GPT-2
         (("experiment=cory/imdb_cory",), "fp32", "fp32"),  # a run of the paper's own
-        (("model.compute_precision=fp32",), "fp32", "fp32"),  # what is typed wins
-        ((*FIG3, "model.compute_precision=fp32"), "fp32", "fp32"),
+        ((*FIG3, "model.compute_precision=fp32"), "fp32", "fp32"),  # what is typed wins
         (("model.precision=bf16",), "bf16", "bf16"),  # as the weights
         (("hardware=gpu1",), "fp32", "fp32"),
         (("hardware.nodes=2", "hardware.rendezvous=here:1"), "fp32", "fp32"),  # two CPUs
@@ -41,18 +31,15 @@ def test_the_cpu_chooses_the_products_of_small_runs(
     without: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with_bf16(monkeypatch, True)
-    assert products(*words) == with_instructions
-    with_bf16(monkeypatch, False)
-    assert products(*words) == without
+    for has, expected in (("1", with_instructions), ("0", without)):
+        monkeypatch.setenv(CPU_HAS_BF16, has)
+        assert parse_config(compose_config(*words)).model.compute_precision == expected
 
 
 def test_every_model_of_a_small_run_has_the_same_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_bf16(monkeypatch, True)
-    config = parse_config(compose_config(*HETERO, "reward=verifier", "reward.path=here"))
-    assert config.partner is not None
-    assert config.partner.compute_precision == config.reward.compute_precision == "bf16"
-    words = (*HETERO, "reward=verifier", "reward.path=here", "model.compute_precision=fp32")
-    config = parse_config(compose_config(*words))
-    assert config.partner is not None
-    assert config.partner.compute_precision == config.reward.compute_precision == "fp32"
+    monkeypatch.setenv(CPU_HAS_BF16, "1")
+    words = (*HETERO, "reward=verifier", "reward.path=here")
+    for more, expected in (([], "bf16"), (["model.compute_precision=fp32"], "fp32")):
+        config = parse_config(compose_config(*words, *more))
+        assert config.partner is not None
+        assert config.partner.compute_precision == config.reward.compute_precision == expected

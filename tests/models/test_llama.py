@@ -83,13 +83,6 @@ def test_adapters_lie_where_the_conf_file_says(llama_config: Callable[..., Confi
         assert not dropout.training
 
 
-def test_the_tokenizer_gets_a_pad_token_that_is_no_token_of_a_text(agents: Agents) -> None:
-    tokenizer = agents["agent_0"].bundle.tokenizer
-    assert tokenizer.chat_template is not None
-    assert tokenizer.pad_token_id == tokenizer.eos_token_id == EOS
-    assert EOS not in tokenizer(LONG)["input_ids"]
-
-
 def turn(agent: PPOPolicy, context: list[int], response: list[int]) -> Turn:
     return Turn(agent.name, "solo", 0, "", "", context, response, score=0.0, credit=1.0)
 

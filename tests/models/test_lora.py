@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -69,35 +68,9 @@ def test_gradient_checkpointing_makes_layers_run_again(config_of: ConfigOf) -> N
     assert calls == [1, 2]
 
 
-def test_an_exported_adapter_is_described_by_the_same_bytes(
-    pair: tuple[ModelBundle, list[ActorCriticModel]], tmp_path: Path
-) -> None:
-    """PEFT keeps the targets as a set, whose order is another one in every process."""
-    base = pair[1][0].base
-    assert base is not None
-    config = base.peft.peft_config[NAMES[0]]
-    kept = config.target_modules
-    for number, targets in enumerate((["c_attn", "c_fc", "c_proj"], ["c_proj", "c_fc", "c_attn"])):
-        config.target_modules = dict.fromkeys(targets).keys()
-        base.save(NAMES[0], tmp_path / str(number), "somewhere")
-        assert list(config.target_modules) == targets
-    config.target_modules = kept
-    one, other = ((tmp_path / name / "adapter_config.json").read_bytes() for name in "01")
-    assert one == other
-
-
-@pytest.mark.parametrize(
-    ("overrides", "words"),
-    [
-        (["model.adapter.targets=[q_proj]"], ["q_proj", "this model has c_attn, c_fc, c_proj"]),
-        (["model.adapter.targets=[lm_head]"], ["lm_head", "below the output head"]),
-    ],
-)
-def test_unknown_targets_are_refused_with_what_there_is(
-    config_of: ConfigOf, overrides: list[str], words: list[str]
-) -> None:
-    message = refusal(lambda: bundle_of(config_of, *overrides))
-    assert all(word in message for word in words)
+def test_unknown_targets_are_refused_with_what_there_is(config_of: ConfigOf) -> None:
+    message = refusal(lambda: bundle_of(config_of, "model.adapter.targets=[q_proj]"))
+    assert "q_proj" in message and "this model has c_attn, c_fc, c_proj" in message
 
 
 def test_4_bits_without_the_package_are_refused(

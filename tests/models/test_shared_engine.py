@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from cory.config import Config
-from cory.models.optimiser import StoredWeights
 from cory.models.policy import Policy
 from cory.runs.checkpoint import Checkpoints
 from cory.runtime.worker import build_parts
@@ -66,30 +65,6 @@ def test_the_same_steps_as_with_an_engine_each(
     assert not same(weights_of(ours[NAMES[0]]), start)
     for name, policy in ours.items():
         assert same(weights_of(policy), weights_of(others[name]))
-
-
-def test_reading_is_no_change(maft: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights that were only read are not copied back; the reference needs nobody's."""
-    policies = built(maft(*SETTINGS))
-    one, other = policies[NAMES[0]], policies[NAMES[1]]
-    copied: list[str] = []
-    copy_out = StoredWeights._copy_out
-    monkeypatch.setattr(
-        StoredWeights, "_copy_out", lambda self: (copied.append(self.name), copy_out(self))
-    )
-    for policy in (one, other, one):
-        weights_of(policy)
-        assert policy.in_engine
-    assert one.reference("base").model is one.model and not other.in_engine
-    other.reference("base").model.eval()
-    assert one.in_engine and not copied
-    one.engine.reset_optimizer()
-    weights_of(other)
-    assert copied == [NAMES[0]]
-    with one.whole():
-        one.engine._is_whole = True
-        with pytest.raises(ValueError, match="gathered to be read"):
-            weights_of(other)
 
 
 @pytest.mark.slow
