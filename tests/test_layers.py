@@ -98,6 +98,7 @@ def test_no_two_packages_import_each_other() -> None:
 @pytest.mark.parametrize(
     ("name", "libraries"),
     [
+        ("cory", "torch numpy pandas hydra"),
         ("cory.train", "torch numpy transformers deepspeed pandas"),
         ("cory.runtime.worker", "datasets matplotlib wandb trackio openai"),
     ],

@@ -5,19 +5,11 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from cory.functional.statistics import mean_interval
 from cory.report.numbers import at_the_end, decimals, paired
 
 
 def series(*values: float, first: int = 0) -> pd.Series:
     return pd.Series(values, index=range(first, first + len(values)), dtype=float)
-
-
-def test_the_interval_of_three_seeds_by_hand() -> None:
-    """1, 2 and 3: mean 2, s = 1, half width 2.920 / sqrt(3) = 1.686."""
-    each = paired(series(2, 4, 6), series(1, 2, 3))
-    assert each.tolist() == [1, 2, 3]
-    assert mean_interval(each) == pytest.approx((2 - 1.686, 2 + 1.686), abs=1e-3)
 
 
 def test_only_common_seeds_are_paired() -> None:

@@ -1,10 +1,9 @@
-"""The toy game: the paper's two observations, hand-worked values, and equilibria."""
+"""The toy game: hand-worked values, and equilibria."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import product
 
 import pytest
 
@@ -13,10 +12,8 @@ from scripts.collaboration_game import (
     Game,
     collaboration,
     constant,
-    disagreements,
     exactly,
     joint,
-    observation_2,
     response,
     uniform,
 )
@@ -26,23 +23,6 @@ GAME = Game(6, uniform(4), 1, 0.5, 0.3)
 
 def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
-
-
-def test_the_observations_on_their_grid_ties_included() -> None:
-    """The first and the second hold; with the equilibrium on the side of the better answer to a
-    coin, the coin's gain counts in the second.
-    """
-    levels = [n / 8 for n in range(-8, 8)]  # sums without rounding
-    rewards = [(col, ind) for col, ind in product(levels, levels) if col < ind]
-    printed = [2 * ind - col < 1 for col, ind in rewards]
-    assert printed == [observation_2(Game(2, exactly(1), 1, ind, col)) for col, ind in rewards]
-    even = [3 * ind - 2 * col <= 1 for col, ind in rewards]
-    wrong = sum(one != other for one, other in zip(printed, even, strict=True))
-    assert disagreements(1, 8) == {
-        "observation_1": (0, 9 * len(rewards)),
-        "observation_2": (0, len(rewards)),
-        "observation_2_even": (wrong, len(rewards)),
-    }
 
 
 def test_two_turns_by_hand_against_a_fixed_opponent() -> None:

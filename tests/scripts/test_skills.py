@@ -7,13 +7,11 @@ import pytest
 from scripts.skills import (
     ratio,
     specialities,
-    starts,
-    trajectories,
     trajectory,
     update,
 )
 
-QUESTIONS, ITERATIONS = 500, 40
+QUESTIONS = 500
 
 
 def test_eq_2_by_hand() -> None:
@@ -25,13 +23,6 @@ def test_eq_2_by_hand() -> None:
     curve = trajectory([0.5, 0.3, 0.2], 2)
     assert curve[1] == update(curve[0]) and curve[2] == update(curve[1])
     assert curve[0] == [0.5, 0.3, 0.2] and len(curve) == 3
-
-
-def test_first_skills_are_near_a_third_and_follow_the_seed() -> None:
-    first = starts(3, 3, QUESTIONS, seed=0)
-    assert first == [curve[0] for curve in trajectories(3, 3, QUESTIONS, 1, seed=0)]
-    assert all(abs(skill - 1 / 3) < 0.1 for skills in first for skill in skills)
-    assert first != starts(3, 3, QUESTIONS, seed=1)
 
 
 def test_three_models_often_choose_the_same_topic() -> None:
