@@ -10,7 +10,6 @@ from cory.functional.logprobs import (
     full_kl,
     logprobs_of,
     sampled_kl,
-    slabs,
     token_statistics,
     training_kl,
     training_logprobs,
@@ -139,13 +138,3 @@ def test_the_gradient_of_the_exact_kl_in_slabs(
     assert_close(head.hidden.grad, direct.hidden.grad, 1e-4)
     assert_close(head.weight.grad, direct.weight.grad, 1e-4)
     assert reference.hidden.grad is None and reference.weight.grad is None
-
-
-def test_a_slab_holds_at_most_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * 3 + 1)
-    assert list(slabs(N, V)) == [slice(0, 3), slice(3, 6), slice(6, 7)]
-    assert list(slabs(6, V)) == [slice(0, 3), slice(3, 6)]
-    # as many as for the process with the most tokens
-    assert list(slabs(4, V, most=10)) == [slice(0, 3), slice(3, 4), slice(4, 4), slice(4, 4)]
-    assert list(slabs(0, V, most=4)) == [slice(0, 0), slice(0, 0)]
-    assert list(slabs(6, V, most=4)) == list(slabs(6, V))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from cory.report import archive
 from cory.report.numbers import Numbers
 from cory.report.pages import markdown_of, write_page
 from cory.report.papers import Paper, load
-from cory.report.plots import draw_curves, panels
 from tests.support.composing import CONF, ROOT
 
 DOCS = ROOT / "docs" / "results"
@@ -83,20 +81,6 @@ def test_a_table_has_means_differences_and_what_is_printed(
     assert "- score: B less 2 x A: -14 (-30 to 3), 3 seeds" in rest
 
 
-def test_what_agents_wrote_has_a_line_for_each_prompt(paper: Paper, runs: archive.Runs) -> None:
-    table = paper.tables["tab1"].model_copy(update={"texts": True})
-    for name, agent in (("a", "agent_0"), ("b", "agent_1")):
-        said = [(2, "P1", "later"), (1, "P2", f"{name} | x"), (1, "P1", f"{name} " * 99)]
-        runs["small", f"some/{name}"][f"probe/greedy/{agent}"] = pd.DataFrame(
-            [{"seed": seed, "text": json.dumps([prompt, text])} for seed, prompt, text in said]
-        )
-    lines = markdown_of(Numbers(table, runs, "small", paper.words)).splitlines()
-    assert "| prompt, then greedy responses | A | B |" in lines
-    assert r"| P2 | a \| x | b \| x |" in lines  # of the first seed
-    (cut,) = [line for line in lines if line.startswith("| P1 |")]
-    assert "later" not in cut and cut.count(" ...") == 2 and len(cut) < 280
-
-
 def test_a_page_keeps_its_words_and_gets_its_numbers(
     tmp_path: Path, paper: Paper, runs: archive.Runs
 ) -> None:
@@ -113,17 +97,6 @@ def test_a_page_keeps_its_words_and_gets_its_numbers(
     page.write_text("<!-- tab9 small -->\n<!-- end -->\n")
     with pytest.raises(ValueError, match="tab9 is not a table of this paper"):
         write_page(page, paper, runs)
-
-
-def test_curves_have_a_line_for_each_row(paper: Paper, runs: archive.Runs) -> None:
-    figure, axes = panels(1)
-    draw_curves(Numbers(paper.tables["tab1"], runs, "small", paper.words), ["score"], axes)
-    assert figure.axes == axes
-    first, second = axes[0].get_lines()
-    assert list(first.get_xdata()) == list(range(13))
-    assert list(first.get_ydata()) == [10 + i for i in range(13)]  # the mean of three seeds
-    assert list(second.get_ydata()) == [14 + i for i in range(13)]
-    assert [first.get_label(), second.get_label()] == ["A", "B"]
 
 
 def test_the_archive_replaces_a_run_of_the_same_name(tmp_path: Path) -> None:
