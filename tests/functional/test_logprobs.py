@@ -7,12 +7,19 @@ from torch.distributions import Categorical
 
 from cory.functional import logprobs
 from cory.functional.logprobs import (
+    aligned_right,
+    copied_share,
+    distinct_share,
     full_kl,
     logprobs_of,
+    masked_mean,
+    pad_turns,
+    padded,
     sampled_kl,
     token_statistics,
     training_kl,
     training_logprobs,
+    whiten,
 )
 from tests.functional.test_golden import entropy_of
 from tests.support.close import assert_close
@@ -138,3 +145,79 @@ def test_the_gradient_of_the_exact_kl_in_slabs(
     assert_close(head.hidden.grad, direct.hidden.grad, 1e-4)
     assert_close(head.weight.grad, direct.weight.grad, 1e-4)
     assert reference.hidden.grad is None and reference.weight.grad is None
+
+
+NAN = float("nan")
+X = torch.tensor([[1.0, 2.0, NAN], [4.0, NAN, NAN], [NAN, NAN, NAN]])
+MASK = torch.tensor([[True, True, False], [True, False, False], [False, False, False]])
+
+
+def test_mean_counts_only_the_mask() -> None:
+    assert_close(masked_mean(X, MASK), 7 / 3)  # (1 + 2 + 4) / 3
+    assert_close(masked_mean(X, torch.zeros_like(MASK)), 0.0)
+
+
+def test_whiten_survives_equal_values() -> None:
+    assert_close(whiten(torch.full((3,), 7.0), torch.ones(3, dtype=torch.bool)), [0.0] * 3)
+
+
+@pytest.mark.parametrize(
+    ("side", "ids", "mask"),
+    [
+        ("left", [[1, 2, 3], [9, 9, 4], [9, 9, 9]], [[1, 1, 1], [0, 0, 1], [0, 0, 0]]),
+        ("right", [[1, 2, 3], [4, 9, 9], [9, 9, 9]], [[1, 1, 1], [1, 0, 0], [0, 0, 0]]),
+    ],
+)
+def test_padding(side: str, ids: list[list[int]], mask: list[list[int]]) -> None:
+    rows, real = padded([[1, 2, 3], [4], []], 9, side)
+    assert rows.dtype == torch.int64
+    assert rows.tolist() == ids
+    assert real.dtype == torch.bool
+    assert real.int().tolist() == mask
+
+
+def test_padding_moves_to_the_left() -> None:
+    rows = pad_turns([[1, 2, 3, 4], [5], [6, 7]], [[8], [8, 9, 10], []], 0)
+    ids, attention, response = (t.int().tolist() for t in aligned_right(*rows))
+    assert ids == [[0, 1, 2, 3, 4, 8][1:], [0, 5, 8, 9, 10], [0, 0, 0, 6, 7]]
+    assert attention == [[1, 1, 1, 1, 1], [0, 1, 1, 1, 1], [0, 0, 0, 1, 1]]
+    assert response == [[0, 0, 1], [1, 1, 1], [0, 0, 0]]
+
+
+def test_padding_inside_a_response_window() -> None:
+    """A mask of single tokens moves with its row; it need not begin with the response."""
+    ids, attention, _ = pad_turns([[1], [2]], [[3, 4], [5, 6, 7]], 0)
+    last = torch.tensor([[False, True, False], [False, False, True]])
+    moved = aligned_right(ids, attention, last)
+    assert moved[0].tolist() == [[0, 1, 3, 4], [2, 5, 6, 7]]
+    assert moved[2].int().tolist() == [[0, 0, 1], [0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "n", "expected"),
+    [
+        ([[5, 5, 5, 5]], 2, 1 / 3),
+        ([[1, 2], [1, 2]], 1, 2 / 4),  # over all texts, not within each
+        ([[1, 2], [2, 1]], 2, 1.0),  # no pair spans two texts
+        ([[1], []], 2, 0.0),
+    ],
+)
+def test_distinct_share(texts: list[list[int]], n: int, expected: float) -> None:
+    assert distinct_share(texts, n) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "source", "expected"),
+    [
+        ([1, 2, 3, 4, 5], [9, 1, 2, 3, 4, 9], 1 / 2),  # 1234 is there, 2345 is not
+        ([1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1], 0.0),  # the same tokens, other runs
+        ([1, 2, 3, 4, 1, 2, 3, 4], [1, 2, 3, 4], 2 / 5),  # repeated runs count each time
+        ([2, 3], [1, 2, 3, 4], 1.0),  # fewer than n tokens: the whole text is one run
+        ([3, 2], [1, 2, 3, 4], 0.0),
+        ([], [1, 2, 3, 4], 0.0),
+    ],
+)
+def test_copied_share_of_runs_of_four(
+    tokens: list[int], source: list[int], expected: float
+) -> None:
+    assert copied_share(tokens, source, 4) == pytest.approx(expected)
