@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from scripts.benchmark import table
+from scripts.settings import PAGE, main, page
+from scripts.step_documents import (
+    worked,
+)
 from tests.support.commands import ROOT, Command
 
 # in environments of their own; and what is imported by another
@@ -41,3 +47,29 @@ def test_a_ratio_is_the_median_of_rounds() -> None:
         "| cory | 5.00 | ppo | 2.50 | 2.00 to 3.00 |",
         "| grpo | 1.00 | - | - | - |",
     ]
+
+
+def test_the_page_is_what_the_script_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert PAGE.read_text(encoding="utf-8") == page()
+    assert max(map(len, page().splitlines())) <= 120
+    monkeypatch.setattr("scripts.settings.page", lambda: "another")
+    monkeypatch.setattr(sys, "argv", ["settings.py", "--check"])
+    with pytest.raises(SystemExit, match="make settings"):
+        main()
+
+
+def test_every_setting_is_explained_where_it_is_first_given() -> None:
+    """But for those whose choices say it all."""
+    unexplained = re.findall(r"^\| `([\w.]+)` .+\|  \|$", page(), re.MULTILINE)
+    assert set(unexplained) == {"evaluation.split"}
+
+
+def test_later_steps_go_on_from_a_mistake() -> None:
+    wrong = {"4 * 6": 34, "41 - 9": 30}
+    said = worked("4 * 6 = 24. 7 + 24 = 31. 31 - 9 = 22.", lambda step, true: wrong.get(step, true))
+    assert said == "4 * 6 = 34. 7 + 34 = 41. 41 - 9 = 30."
+    shared = worked(
+        "17 - 5 = 12 stamps to share. 12 / 2 = 6.",
+        lambda step, true: 15 if step == "17 - 5" else true,
+    )
+    assert shared == "17 - 5 = 15 stamps to share. 15 / 2 = 7."
