@@ -1,3 +1,5 @@
+"""Advantages, groups of turns and the scale of scores, by hand."""
+
 from __future__ import annotations
 
 import pytest
@@ -112,12 +114,6 @@ def test_single_turns_are_grouped_by_query() -> None:
     assert groups_of(episodes, "a", 3).tolist() == [0, 0, 0, 1, 1, 1]
     assert groups_of(episodes, "a", 1).tolist() == [0, 1, 2, 3, 4, 5]
     assert groups_of(episodes, "b", 3).tolist() == []
-
-
-def test_each_agent_has_the_groups_of_its_own_role() -> None:
-    episodes = [episode(turn("a", "pioneer"), turn("b", "observer")) for _ in range(4)]
-    for agent in "ab":
-        assert groups_of(episodes, agent, 2).tolist() == [0, 0, 1, 1]
 
 
 def test_a_policy_that_speaks_for_all_is_compared_with_its_role_and_round() -> None:

@@ -1,4 +1,4 @@
-"""pass@k, its interval and what prompts contribute, by hand and by table."""
+"""pass@k, intervals, paired differences, verdicts and their AUC, by hand and by table."""
 
 from __future__ import annotations
 

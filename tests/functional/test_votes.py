@@ -1,4 +1,4 @@
-"""Majority votes, by hand."""
+"""Majority votes, how different answers are, and what agents learn from debates, by hand."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Mixed precision: bfloat16 products, nothing else in bfloat16, and exact rotary frequencies.
 
-Attention over a few rows at once has the same bits as over all of them."""
+Attention over a few rows at once has the same bits as over all of them; a CPU chooses products."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from cory import inference
-from cory.config import Config
+from cory.config import Config, parse_config
 from cory.models import actor_critic
 from cory.models.actor_critic import (
     BY_ROWS,
@@ -32,10 +32,11 @@ from cory.models.actor_critic import (
 )
 from cory.models.bundle import ModelBundle
 from cory.models.generation import generate
+from cory.models.paths import CPU_HAS_BF16
 from cory.runtime import worker as build_module
 from tests.models.test_generation import PLAIN
 from tests.support.building import LetterShare, build
-from tests.support.composing import parsed
+from tests.support.composing import compose_config, parsed
 from tests.support.llama import save_llama
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -280,3 +281,40 @@ def test_dropout_is_drawn_for_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(actor_critic, "PART_BYTES", PAIRS)
     torch.manual_seed(1)
     assert all(map(torch.equal, passed(lm), whole))
+
+
+FIG3 = ("experiment=cory/imdb_cory", "scale=small")
+HETERO = ("experiment=maporl/gsm8k_hetero_llama", "scale=small")
+
+
+@pytest.mark.parametrize(
+    ("words", "with_instructions", "without"),
+    [
+        ((), "bf16", "fp32"),  # the quickstart
+        (FIG3, "bf16", "fp32"),  # a tiny model in place of GPT-2
+        (("experiment=cory/imdb_cory",), "fp32", "fp32"),  # a run of the paper's own
+        ((*FIG3, "model.compute_precision=fp32"), "fp32", "fp32"),  # what is typed wins
+        (("model.precision=bf16",), "bf16", "bf16"),  # as the weights
+        (("hardware=gpu1",), "fp32", "fp32"),
+        (("hardware.nodes=2", "hardware.rendezvous=here:1"), "fp32", "fp32"),  # two CPUs
+        (("model.sharing=adapters", "model.quantisation=nf4"), "fp32", "fp32"),
+    ],
+)
+def test_the_cpu_chooses_the_products_of_small_runs(
+    words: tuple[str, ...],
+    with_instructions: str,
+    without: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for has, expected in (("1", with_instructions), ("0", without)):
+        monkeypatch.setenv(CPU_HAS_BF16, has)
+        assert parse_config(compose_config(*words)).model.compute_precision == expected
+
+
+def test_every_model_of_a_small_run_has_the_same_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CPU_HAS_BF16, "1")
+    words = (*HETERO, "reward=verifier", "reward.path=here")
+    for more, expected in (([], "bf16"), (["model.compute_precision=fp32"], "fp32")):
+        config = parse_config(compose_config(*words, *more))
+        assert config.partner is not None
+        assert config.partner.compute_precision == config.reward.compute_precision == expected

@@ -1,4 +1,4 @@
-"""The toy game: hand-worked values, and equilibria."""
+"""The toy game and the skill model: hand-worked values, and equilibria."""
 
 from __future__ import annotations
 

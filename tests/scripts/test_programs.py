@@ -1,4 +1,4 @@
-"""Scripts as programs: each starts, says how it is used, and refuses options in a line."""
+"""Scripts start and say how they are used; the page of settings; mistakes in steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from scripts.benchmark import table
 from scripts.settings import PAGE, main, page
 from scripts.step_documents import (
     worked,
@@ -38,15 +37,6 @@ def test_scripts_start_as_programs(tmp_path: Path) -> None:
     assert command.wait() == 0, command.err
     for script in SCRIPTS:
         assert f"usage: {script}.py [-h]" in command.out
-
-
-def test_a_ratio_is_the_median_of_rounds() -> None:
-    seconds = {"ppo": [1.0, 2.0, 4.0], "cory": [3.0, 5.0, 8.0], "grpo": [1.0, 1.0, 1.0]}
-    assert table(seconds).splitlines()[2:] == [
-        "| ppo | 2.00 | - | - | - |",
-        "| cory | 5.00 | ppo | 2.50 | 2.00 to 3.00 |",
-        "| grpo | 1.00 | - | - | - |",
-    ]
 
 
 def test_the_page_is_what_the_script_writes(monkeypatch: pytest.MonkeyPatch) -> None:
