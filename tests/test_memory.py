@@ -36,7 +36,6 @@ LAYER_MATRICES = [(8, 24), (8, 8), (8, 32), (32, 8)]
 LAYER = 2 * 16 + sum(i * o + o for i, o in LAYER_MATRICES)
 MODEL = 100 * 8 + 64 * 8 + 2 * LAYER + 16  # 3,072
 COPY = MODEL + 8 + 1  # with its value head
-MATRICES = 2 * (192 + 64 + 256 + 256)
 Sizes = Callable[..., dict[tuple[str, tuple[str, ...]], int]]
 ConfigOf = Callable[..., Config]
 

@@ -97,6 +97,7 @@ def test_every_agent_at_every_turn_but_the_first() -> None:
         Change(2, 1, W, R, W, W),
     ]
     assert list(answer_changes([[R, W]])) == []
+    assert transition_rates([]) == {}
 
 
 def test_rates_of_one_episode_of_three_agents() -> None:
@@ -134,7 +135,3 @@ def test_rates_are_shares_of_their_own_cases() -> None:
     flows = [shares[f"flow_{a}{b}"] for a in "rw" for b in "rw"]
     assert sum(flows) == pytest.approx(1.0)
     assert shares["flow_wr"] == pytest.approx(2 / 8)
-
-
-def test_nothing_to_count() -> None:
-    assert transition_rates([]) == {}

@@ -189,9 +189,7 @@ def test_role_weights_of_a_reproduction() -> None:
     found = role_weights({"attacker": 31_273, "defender": 2_700})
     assert found["attacker"] == pytest.approx(0.543, abs=5e-4)
     assert found["defender"] == pytest.approx(6.29, abs=5e-3)
-
-
-def test_a_role_that_never_wins_has_no_weight() -> None:
+    # one that never wins has no weight
     assert role_weights({"attacker": 4, "defender": 0}) == {"attacker": 0.5}
 
 

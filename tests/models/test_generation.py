@@ -35,9 +35,8 @@ def respond(
     contexts: list[list[int]],
     sampling: SamplingConfig | None,
     uniforms: torch.Tensor | None,
-    eos: int | None = None,
 ) -> list[Response]:
-    return generate(model, contexts, 8, sampling, uniforms, 0, set() if eos is None else {eos})
+    return generate(model, contexts, 8, sampling, uniforms, 0, set())
 
 
 def uniforms(rows: int, seed: int = 0) -> torch.Tensor:

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import cory
-from cory.config import Config, ConfigError
+from cory.config import ConfigError
 from cory.models.loading import (
     load_classifier,
     load_encoder,
@@ -34,7 +34,6 @@ from scripts.unpack_smollm2 import unpack
 from tests.support.close import assert_close
 from tests.support.fixtures import END, make_tokenizer
 
-ConfigOf = Callable[..., Config]
 ROOT = Path(cory.__file__).resolve().parent
 LOADERS = {"from_pretrained", "from_config"}
 # take a model that is there, or are one class that is installed; the last is TRL's, in a script

@@ -129,12 +129,12 @@ def test_what_a_policy_said_is_what_its_tokens_add(
     llama: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Judges and observers read the space before the first word, which decoding leaves out."""
-    bundle = ModelBundle(parsed(f"model.path={llama}").model, torch.device("cpu"))
-    (model,) = bundle.new_models(["agent_0"], torch.Generator())
-    before, whole = bundle.texts.ids(["the film is", "the film is good"])
+    plain = bundle(llama)
+    (model,) = plain.new_models(["agent_0"], torch.Generator())
+    before, whole = plain.texts.ids(["the film is", "the film is good"])
     good = whole[len(before) :]
     monkeypatch.setattr(policy, "generate", lambda *_: [Response(good, [0.0] * len(good))])
-    speaker = policy.Policy(bundle, model, None, parsed().hardware)
+    speaker = policy.Policy(plain, model, None, parsed().hardware)
     (turn,) = speaker.turns([Asked("the film is", "solo")], 9, None)
     assert turn.response == " good"
 

@@ -1,4 +1,4 @@
-"""What scripts/memory.py prints: hours by hand, layouts that have room, mistakes."""
+"""What scripts/memory.py prints: hours by hand, estimates, mistakes."""
 
 from __future__ import annotations
 
