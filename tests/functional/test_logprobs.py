@@ -127,6 +127,12 @@ def test_the_head_is_called_as_often_as_where_there_are_most_tokens(
     assert head.rows_seen[6:] == [2, 0, 0] and len(kl) == 2
 
 
+def test_no_tokens_give_no_statistics() -> None:
+    head, empty, none = Head(0), torch.zeros(0, H), torch.zeros(0, dtype=torch.int64)
+    found = token_statistics(empty, head.logits, empty, head.logits, none, V)
+    assert all(len(column) == 0 for column in found)
+
+
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize(("room", "sizes"), SLABS)
 def test_the_gradient_of_the_exact_kl_in_slabs(

@@ -13,7 +13,7 @@ from cory.config import Config, ConfigError
 from cory.episode import Asked
 from cory.memory import Shape
 from cory.models.bundle import ModelBundle
-from cory.models.paths import context_length
+from cory.models.paths import context_length, require_context_length
 from cory.models.policy import Policy
 from cory.runtime.worker import build_parts
 from tests.support.composing import parsed
@@ -78,6 +78,8 @@ def test_only_sets_of_frequencies_that_change_end_a_context() -> None:
     for rope, length in ((fixed, WHOLE), (kinds, SWITCH)):
         model = SimpleNamespace(max_position_embeddings=WHOLE, rope_parameters=rope)
         assert context_length(model) == length
+    with pytest.raises(ConfigError, match=r"^model.path=x: its config.json does not say"):
+        require_context_length(SimpleNamespace(), "model.path=x")
 
 
 @pytest.mark.slow

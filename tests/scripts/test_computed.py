@@ -62,9 +62,6 @@ def test_both_answer_each_other_in_an_equilibrium(
         assert mine == pytest.approx(best, abs=1e-9)
 
 
-QUESTIONS = 500
-
-
 def test_eq_2_by_hand() -> None:
     # .5 * 1.5, .3 * 1.3, .2 * 1.2 and their sum, 1.38
     assert update([0.5, 0.3, 0.2]) == pytest.approx([0.75 / 1.38, 0.39 / 1.38, 0.24 / 1.38])
@@ -78,5 +75,5 @@ def test_eq_2_by_hand() -> None:
 
 def test_three_models_often_choose_the_same_topic() -> None:
     """Independently and with equal chances: 1/9, 6/9, 2/9 for one, two, three different topics."""
-    found = specialities(2000, 3, 3, QUESTIONS, 15, seed=0)
+    found = specialities(2000, 3, 3, 500, 15, seed=0)
     assert found == pytest.approx({1: 1 / 9, 2: 6 / 9, 3: 2 / 9}, abs=0.04)
