@@ -18,14 +18,13 @@ from tests.support.building import build
 from tests.support.close import assert_close
 from tests.support.refusals import refusal
 
+ConfigOf = Callable[..., Config]
 CONTEXTS = [[5, 9, 40], [7], [11, 12, 13, 14, 15, 16, 17]]
 RESPONSES = [[20, 21], [22, 23, 24, 25], [26]]
 INPUTS = pad_turns(CONTEXTS, RESPONSES, 0)
 
 
-def test_every_weight_of_a_copy_trains_and_none_of_the_reference(
-    config_of: Callable[..., Config],
-) -> None:
+def test_every_weight_of_a_copy_trains_and_none_of_the_reference(config_of: ConfigOf) -> None:
     bundle = ModelBundle(config_of().model, torch.device("cpu"))
     (model,) = bundle.new_models(["agent_0"], torch.Generator().manual_seed(0))
     logprobs, values = model.eval()(*INPUTS)
@@ -35,9 +34,7 @@ def test_every_weight_of_a_copy_trains_and_none_of_the_reference(
     assert all(p.grad is None and not p.requires_grad for p in bundle.pretrained.parameters())
 
 
-def test_uniform_weights_lie_within_one_over_the_root_of_the_width(
-    config_of: Callable[..., Config],
-) -> None:
+def test_uniform_weights_lie_within_one_over_the_root_of_the_width(config_of: ConfigOf) -> None:
     head = model_of(config_of()).head
     bound = head.in_features**-0.5
     weights = head.weight.detach()
@@ -47,9 +44,7 @@ def test_uniform_weights_lie_within_one_over_the_root_of_the_width(
     assert float(head.bias.detach()) == 0
 
 
-def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(
-    config_of: Callable[..., Config],
-) -> None:
+def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(config_of: ConfigOf) -> None:
     model = model_of(config_of("model.value_init=zero"))
     _, values = model(*INPUTS)
     assert not model.head.weight.any() and not values.any()
@@ -57,9 +52,7 @@ def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(
     assert bool(model.head.weight.grad.any())  # so that it can learn
 
 
-def test_dropout_acts_on_what_the_head_reads_while_updating(
-    config_of: Callable[..., Config],
-) -> None:
+def test_dropout_acts_on_what_the_head_reads_while_updating(config_of: ConfigOf) -> None:
     dropping: Any = SimpleNamespace(model=config_of().model.replace(value_dropout=0.25))
     head = model_of(dropping).head.eval()
     with torch.no_grad():
@@ -72,9 +65,7 @@ def test_dropout_acts_on_what_the_head_reads_while_updating(
 
 
 @pytest.mark.parametrize("detached", [False, True])
-def test_whether_the_model_gets_the_gradient_of_values(
-    config_of: Callable[..., Config], detached: bool
-) -> None:
+def test_whether_the_model_gets_the_gradient_of_values(config_of: ConfigOf, detached: bool) -> None:
     model = model_of(config_of(f"model.value_detached={detached}"))
     logprobs, values = model(*INPUTS)
     (logprobs.sum() + values.square().sum()).backward()
@@ -84,9 +75,6 @@ def test_whether_the_model_gets_the_gradient_of_values(
     for name, parameter in model.lm.named_parameters():
         alone = torch.allclose(parameter.grad, whole[name], rtol=1e-4, atol=1e-6)
         assert alone == detached or not whole[name].any(), name
-
-
-ConfigOf = Callable[..., Config]
 
 
 def models_of(config_of: ConfigOf, *overrides: str) -> list[ActorCriticModel]:
