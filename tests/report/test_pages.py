@@ -19,6 +19,7 @@ from cory.report.archive import finished, run_frame
 from cory.report.numbers import Numbers, at_the_end, decimals, paired
 from cory.report.pages import markdown_of, write_page
 from cory.report.papers import Paper, load
+from cory.report.plots import draw_curves, panels
 from cory.runs.run_dir import RECORD
 from tests.support.composing import CONF, ROOT
 from tests.support.recorded_runs import record_run
@@ -102,6 +103,17 @@ def test_a_page_keeps_its_words_and_gets_its_numbers(
     page.write_text("<!-- tab9 small -->\n<!-- end -->\n")
     with pytest.raises(ValueError, match="tab9 is not a table of this paper"):
         write_page(page, paper, runs)
+
+
+def test_curves_have_a_line_for_each_row(paper: Paper, runs: archive.Runs) -> None:
+    figure, axes = panels(1)
+    draw_curves(Numbers(paper.tables["tab1"], runs, "small", paper.words), ["score"], axes)
+    assert figure.axes == axes
+    first, second = axes[0].get_lines()
+    assert list(first.get_xdata()) == list(range(13))
+    assert list(first.get_ydata()) == [10 + i for i in range(13)]  # the mean of three seeds
+    assert list(second.get_ydata()) == [14 + i for i in range(13)]
+    assert [first.get_label(), second.get_label()] == ["A", "B"]
 
 
 def test_the_archive_replaces_a_run_of_the_same_name(tmp_path: Path) -> None:
