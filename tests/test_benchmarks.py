@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory import benchmarks
-from cory.benchmarks import Measurement, SuiteConfig, geometric_mean, load_suite, measure
+from cory.benchmarks import Measurement, geometric_mean, load_suite, measure
 from cory.models.paths import ASSETS
 from scripts import benchmarks as command
 from tests.support.close import assert_close
@@ -36,7 +36,6 @@ seed: 1
 benchmarks:
   choice: {task: own_choices, shots: 0, metric: acc, filter: none, cot: false}
   normed: {task: own_choices, shots: 0, metric: acc_norm, filter: none, cot: false}
-  mute: {task: own_two, shots: 0, metric: acc, filter: none, cot: true}
 geometric_mean: [choice, normed]
 """
 
@@ -58,18 +57,14 @@ metadata: {{version: 3.0}}
 """
 
 
-def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 @pytest.fixture(scope="session")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tasks of our own: two of choices in a group."""
     folder = tmp_path_factory.mktemp("tasks")
     for part, reviews in (("one", REVIEWS[:3]), ("two", REVIEWS[3:])):
         rows = [{"text": review, "answer": 0} for review in reviews]
-        data = write_lines(folder / f"{part}.jsonl", rows)
+        data = folder / f"{part}.jsonl"
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
         (folder / f"{part}.yaml").write_text(choice_task(f"own_{part}", data))
     (folder / "group.yaml").write_text(
         "group: own_choices\ntask: [own_one, own_two]\n"
@@ -80,24 +75,14 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def suite(tasks: Path) -> SuiteConfig:
-    return load_suite(tasks / "suite.yaml")
-
-
-@pytest.fixture
-def run_dir(tmp_path: Path) -> Path:
-    """A finished run whose only agent is the shipped model."""
-    folder = tmp_path / "run"
-    shutil.copytree(TINY, folder / "agents" / "agent_0")
+def wanted(tasks: Path, tmp_path: Path) -> Measurement:
+    """Of a finished run whose only agent is the shipped model."""
+    run_dir = tmp_path / "run"
+    shutil.copytree(TINY, run_dir / "agents" / "agent_0")
     settings = parsed("model=tiny", "algorithm=ppo").model_dump()
-    OmegaConf.save(OmegaConf.create(settings), folder / "config.yaml")
-    (folder / "record.json").write_text('{"seed": 3, "final": {"eval/x": 0.1, "y": NaN}}')
-    return folder
-
-
-@pytest.fixture
-def wanted(run_dir: Path, suite: SuiteConfig, tasks: Path) -> Measurement:
-    include = (command.TASKS, tasks)
+    OmegaConf.save(OmegaConf.create(settings), run_dir / "config.yaml")
+    (run_dir / "record.json").write_text('{"seed": 3, "final": {"eval/x": 0.1, "y": NaN}}')
+    suite, include = load_suite(tasks / "suite.yaml"), (command.TASKS, tasks)
     return Measurement(run_dir, "agent_0", False, suite, include, None, 2, "cpu")
 
 
@@ -117,32 +102,11 @@ def likelihoods(model: Any, text: str) -> list[float]:
     return found
 
 
-@pytest.fixture
-def samples(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the harness asked and got, of each benchmark that is measured during a test."""
-    kept: list[dict[str, Any]] = []
-    real = lm_eval.simple_evaluate
-
-    def evaluate(*words: Any, **how: Any) -> Any:
-        output = real(*words, **how | {"log_samples": True})
-        kept.append(output["samples"])
-        return output
-
-    monkeypatch.setattr(lm_eval, "simple_evaluate", evaluate)
-    return kept
-
-
-def harness_says(samples: dict[str, Any]) -> list[float]:
-    """The log-likelihood of each choice after the second review, by the harness."""
-    (asked,) = [sample for sample in samples["own_one"] if sample["doc_id"] == 1]
-    return [float(answers[0][0]) for answers in asked["resps"]]
-
-
 @pytest.mark.slow
 def test_scores_are_kept_and_change_nothing_else(
-    wanted: Measurement, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+    wanted: Measurement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = run_dir / "record.json"
+    path = wanted.run_dir / "record.json"
     before = json.loads(path.read_text())
     assert "geometric_mean" not in measure(wanted, ["normed"])
     measure(replace(wanted, limit=1), ["choice"])  # to try: not kept
@@ -165,9 +129,19 @@ def test_scores_are_kept_and_change_nothing_else(
 
 @pytest.mark.slow
 def test_an_adapter_is_measured_on_its_base_and_the_base_alone(
-    wanted: Measurement, run_dir: Path, samples: list[dict[str, Any]]
+    wanted: Measurement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = run_dir / "agents" / "agent_0"
+    said: list[list[float]] = []  # by the harness: of each choice after the second review
+    evaluate = lm_eval.simple_evaluate
+
+    def noted(*words: Any, **how: Any) -> Any:
+        output = evaluate(*words, **how | {"log_samples": True})
+        (asked,) = [one for one in output["samples"]["own_one"] if one["doc_id"] == 1]
+        said.append([float(answers[0][0]) for answers in asked["resps"]])
+        return output
+
+    monkeypatch.setattr(lm_eval, "simple_evaluate", noted)
+    agent = wanted.run_dir / "agents" / "agent_0"
     shutil.rmtree(agent)
     torch.manual_seed(0)
     base = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
@@ -177,12 +151,12 @@ def test_an_adapter_is_measured_on_its_base_and_the_base_alone(
     found = measure(replace(wanted, base=True), ["choice"])["choice"]
     asked = (found["questions"], found["dtype"], found["harness"])
     assert asked == (4, "float32", "0.4.13")
-    adapted, alone = map(harness_says, samples)
+    adapted, alone = said
     plain = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
     assert_close(alone, likelihoods(plain, REVIEWS[1]))
     assert_close(adapted, likelihoods(PeftModel.from_pretrained(plain, str(agent)), REVIEWS[1]))
     assert max(abs(a - b) for a, b in zip(adapted, alone, strict=True)) > 0.1
-    record = json.loads((run_dir / "record.json").read_text())
+    record = json.loads((wanted.run_dir / "record.json").read_text())
     assert record["benchmarks"].keys() == {"agent_0", "base"}
 
 

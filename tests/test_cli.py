@@ -12,7 +12,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.support.commands import ROOT, Command, last_wins
+from tests.support.commands import ROOT, Command, last_wins, metrics
 from tests.support.warm import WarmCommand
 
 Train = Callable[..., subprocess.CompletedProcess[str]]
@@ -35,16 +35,10 @@ def train(short: list[str]) -> Train:
     return call
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def numbers(run_dir: Path) -> list[dict[str, Any]]:
     """metrics.jsonl without times."""
-    return [
-        {k: v for k, v in line.items() if not k.startswith("time/")}
-        for line in lines(run_dir / "metrics.jsonl")
-    ]
+    rows = metrics(run_dir)
+    return [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +57,7 @@ def test_a_run_leaves_its_records_and_the_same_seed_repeats_it(
     assert {"commit", "clean", "packages", "device", "wall_s", "final"} <= record.keys()
     assert all(isinstance(v, float) for line in numbers(run_dir) for v in list(line.values())[1:])
     assert record["final"]["eval/score/agent_0"] == numbers(run_dir)[-1]["eval/score/agent_0"]
-    samples = lines(run_dir / "samples.jsonl")
+    samples = [json.loads(line) for line in (run_dir / "samples.jsonl").read_text().splitlines()]
     turns = [turn for line in samples if line["kind"] == "training" for turn in line["turns"]]
     roles = {"ppo": ["solo"] * 3, "cory": ["pioneer", "observer"] * 3}[algorithm]
     assert [turn["role"] for turn in turns] == roles

@@ -71,65 +71,39 @@ def test_rows_of_similar_length_are_computed_at_once() -> None:
     assert asked == [["a", "b"], ["of", "long text"], ["longest text"]]
 
 
-def test_one_process_alone_exchanges_nothing() -> None:
-    own = [object()]
-    assert distributed.gathered(own) is own
-    numbers = torch.ones(2)
-    assert distributed.summed(numbers) is numbers
-    assert distributed.any_of(True) and not distributed.any_of(False)
-    distributed.wait_for_all()
-
-
-@pytest.mark.parametrize("error", [ConfigError("key: no"), OSError("no room")])
-def test_the_others_are_told_where_the_first_one_failed(
-    world: list[int], monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    def work() -> None:
-        raise error
-
-    said: list[Any] = []
-    monkeypatch.setattr(dist, "broadcast_object_list", lambda box: said.append(box[0]))
-    world[:] = [0, 2]
-    with pytest.raises(type(error)) as own:
-        distributed.first_works(work)
-    assert own.value is error
-    world[:] = [1, 2]
-    monkeypatch.setattr(dist, "broadcast_object_list", lambda box: box.__setitem__(0, said.pop(0)))
-    with pytest.raises(Exception, match=str(error)) as other:
-        distributed.first_works(lambda: pytest.fail("it ran"))
-    if isinstance(error, ConfigError):
-        assert type(other.value) is ConfigError and str(other.value) == "key: no"
-    else:
-        assert type(other.value) is RuntimeError and "in work" in str(other.value)
-
-
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("error", [None, ConfigError("key: no"), OSError("no room")])
 def test_processes_meet_while_the_first_one_works(
-    world: list[int], monkeypatch: pytest.MonkeyPatch, fails: bool
+    world: list[int], monkeypatch: pytest.MonkeyPatch, error: Exception | None
 ) -> None:
     said: list[list[Any]] = []
 
     def work() -> str:
         time.sleep(0.2)
-        if fails:
-            raise ConfigError("no")
+        if error is not None:
+            raise error
         return "done"
 
     def given(rank: int) -> Any:
         world[:] = [rank, 2]
         try:
             return distributed.first_works(work)
-        except ConfigError as error:
-            return str(error)
+        except Exception as raised:
+            return raised
 
     monkeypatch.setattr(distributed, "BEAT_S", 0.01)
     monkeypatch.setattr(dist, "broadcast_object_list", lambda box: said.append(list(box)))
-    expected = "no" if fails else "done"
-    assert given(0) == expected
+    assert given(0) == (error or "done")
     assert said[:-1] == [[False]] * (len(said) - 2) + [[True]] and len(said) > 5
     # the other process meets as often, runs nothing, and has the same
     monkeypatch.setattr(
         dist, "broadcast_object_list", lambda box: box.__setitem__(0, said.pop(0)[0])
     )
     monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it ran"))
-    assert given(1) == expected and said == []
+    other = given(1)
+    assert said == []
+    if error is None:
+        assert other == "done"
+    elif isinstance(error, ConfigError):
+        assert type(other) is ConfigError and str(other) == "key: no"
+    else:
+        assert type(other) is RuntimeError and "in work" in str(other)

@@ -43,10 +43,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
     [
         # a misspelt key, wherever it stands
         ("algorithm.clip_rang=0.1", MISSPELT),
-        ("+algorithm.clip_rang=0.1", MISSPELT),
         ("--config-dir={tmp} experiment=typo", MISSPELT),
-        ("hydra.searchpath=[file://{tmp}] experiment=typo", MISSPELT),
-        ("--config-dir={tmp} experiment=shallow", "clip_range is not a setting"),
         ("modl=tiny", "modl is not a setting; did you mean model?"),
         ("algorithm=ppo algorithm.swap_every=3", "algorithm.swap_every is not a setting"),
         ("fidelity=official_cory algorithm=ppo", "algorithm.official_swap is not a setting"),
@@ -62,13 +59,9 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("algorithm=pppo", "spag team verifier; did you mean ppo?\n"),
         ("sweep=fig3", "sweep=fig3 is not in conf/sweeps; did you mean maft/fig3 or cory/fig3?\n"),
         ("sweep=cory/fig3 only=gsm8k_ppo", "only=gsm8k_ppo: sweep=cory/fig3 has imdb_ppo, imdb_"),
-        ("sweep=cory/fig3 algorithm.clip_rang=1", MISSPELT),
         ("reward=xyz", "Could not find 'reward/xyz' Available options in 'reward': classifier "),
-        ("-m algorithm=ppo,pppo", "did you mean ppo?"),
-        ("wandb=null", "wandb"),
         # a setting without its group
         ("learning_rate=1e-4", "did you mean algorithm.learning_rate?"),
-        ("sampling.top_k=3", "did you mean algorithm.sampling.top_k?"),
         ("--config-dir={tmp}/nowhere experiment=typo", "nowhere' not found"),
         # what is no setting at all
         ("algorithm.clip_range", "missing EQUAL"),
@@ -78,7 +71,6 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         # one folder for several runs
         ("-m seed=0,1 run_dir=mine", "run_dir= is one folder for all runs"),
         ("sweep=spag/fig3a seed=0 algorithm.kl_coef=0,1", "kl_coef=0,1: a sweep has one value"),
-        ("sweep=cory/fig3 run_dir=mine", "run_dir= is one folder for all runs"),
         ("seed=0 -m model.path={tmp}/no", "error: 0: model.path={tmp}/no: there is no such"),
     ],
 )  # fmt: skip
@@ -87,7 +79,6 @@ def test_what_was_typed_is_refused_in_one_line(
 ) -> None:
     files = {
         "typo": "algorithm:\n  clip_rang: 0.1\n",
-        "shallow": "clip_range: 0.1\n",
         "broken": "algorithm: [\n",
     }
     (tmp_path / "experiment" / "below").mkdir(parents=True)
@@ -99,15 +90,12 @@ def test_what_was_typed_is_refused_in_one_line(
     assert not list(tmp_path.rglob(SETTINGS)) and not (tmp_path / "sweep").exists()
 
 
-@pytest.mark.parametrize("option", ["model=tiny", "experiment=cory/imdb_ppo"])
-def test_an_option_of_ones_own_takes_no_name_that_is_taken(
-    option: str, typed: Typed, tmp_path: Path
-) -> None:
-    file = tmp_path / f"{option.replace('=', '/')}.yaml"
-    file.parent.mkdir(parents=True)
+def test_an_option_of_ones_own_takes_no_name_that_is_taken(typed: Typed, tmp_path: Path) -> None:
+    file = tmp_path / "model/tiny.yaml"
+    file.parent.mkdir()
     file.write_text("{}\n")
-    answer = typed(f"--config-dir={tmp_path}", option)
-    assert_refused(answer, f"{file}: {option} is an option of cory already; give the file another")
+    answer = typed(f"--config-dir={tmp_path}", "model=tiny")
+    assert_refused(answer, f"{file}: model=tiny is an option of cory already; give the")
 
 
 def test_a_launcher_is_refused(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

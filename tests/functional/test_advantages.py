@@ -1,15 +1,21 @@
+"""Advantages, groups of turns and the scale of scores, by hand."""
+
 from __future__ import annotations
 
 import pytest
 import torch
 
+from cory.episode import Episode, Prompt, Turn
 from cory.functional.advantages import (
+    RunningMoments,
     batch_normalised,
     equal_groups,
     gae,
     group_relative,
+    groups_of,
     kl_penalised_rewards,
     leave_one_out,
+    scaled_credits,
 )
 from tests.support.close import assert_close
 
@@ -92,3 +98,65 @@ def test_equal_groups_are_counted_once_each() -> None:
     rewards = torch.tensor([1.0, 1, 1, 0, 1, 5, 2, 2, 1, 7])  # absent turns are no group
     assert_close(equal_groups(rewards, groups), 2 / 3)
     assert equal_groups(rewards[5:6], groups[5:6]) == 0
+
+
+def turn(agent: str, role: str, round: int = 0, absent: bool = False) -> Turn:
+    return Turn(agent, role, round, "", "", [1], [] if absent else [2])
+
+
+def episode(*turns: Turn) -> Episode:
+    # the same text every time: a query that is drawn twice is two queries
+    return Episode(Prompt("0", "again"), list(turns))
+
+
+def test_single_turns_are_grouped_by_query() -> None:
+    episodes = [episode(turn("a", "solo")) for _ in range(6)]
+    assert groups_of(episodes, "a", 3).tolist() == [0, 0, 0, 1, 1, 1]
+    assert groups_of(episodes, "a", 1).tolist() == [0, 1, 2, 3, 4, 5]
+    assert groups_of(episodes, "b", 3).tolist() == []
+
+
+def test_a_policy_that_speaks_for_all_is_compared_with_its_role_and_round() -> None:
+    """Two debaters over two rounds: four groups for each query, in the order of the turns."""
+    turns = [turn("a", role, round) for round in (0, 1) for role in ("debater_0", "debater_1")]
+    found = groups_of([episode(*turns) for _ in range(4)], "a", 2).tolist()
+    assert found == [0, 1, 2, 3] * 2 + [4, 5, 6, 7] * 2
+
+
+def test_absent_turns_belong_to_no_group() -> None:
+    episodes = [episode(turn("a", "x"), turn("a", "x", 1, absent=gone)) for gone in (True, False)]
+    assert groups_of(episodes, "a", 2).tolist() == [0, -1, 0, 1]
+
+
+# mean 2, population variance 8 / 3, unbiased deviation 2
+SEEN = [0.0, 2.0, 4.0]
+
+
+def moments_of(*batches: list[float]) -> RunningMoments:
+    moments = RunningMoments()
+    for batch in batches:
+        moments.update(batch)
+    return moments
+
+
+@pytest.mark.parametrize(
+    ("scaling", "clip", "expected"),
+    [
+        ("none", None, [6.0, 2.0, -4.0]),
+        ("none", 3.0, [3.0, 2.0, -3.0]),
+        ("scale", None, [3.0, 1.0, -2.0]),  # over 2
+        ("scale", 1.5, [1.5, 1.0, -1.5]),  # clipped after scaling
+        ("normalise", None, [2.0, 0.0, -3.0]),  # less 2, over 2
+        ("normalise", 2.5, [2.0, 0.0, -2.5]),
+    ],
+)
+def test_scaling(scaling: str, clip: float | None, expected: list[float]) -> None:
+    assert_close(scaled_credits([6.0, 2.0, -4.0], moments_of(SEEN), scaling, clip), expected)
+
+
+def test_equal_numbers_that_round_differently_count_as_a_deviation_of_one() -> None:
+    # three times 0.1 has a variance of about 1e-34 in binary fractions
+    moments = RunningMoments()
+    moments.update([0.1] * 3)
+    moments.update([0.1] * 5)
+    assert_close(scaled_credits([0.1], moments, "scale", None), [0.1])

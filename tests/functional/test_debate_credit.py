@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cory.episode import Episode, Prompt, Turn
-from cory.functional.credit import DebateCredit, incentives, influence_aware, rounds_of
+from cory.functional.credit import DebateCredit, incentives, influence_aware
 
 R, W = True, False
 ALPHA, BETA = (2.0, 3.0), (5.0, 7.0)
@@ -50,12 +50,8 @@ SCORES = [[0.2, 0.6], [0.4, 1.0], [0.0, 0.8]]
     [
         # (0.2 + 0.5 * 0.7 + 0.25 * 0.4) / 1.75
         (0, 0, 0.5, "discounted_sum", "all", 0.65 / 1.75),
-        (0, 1, 0.5, "discounted_sum", "all", 1.05 / 1.75),
-        (1, 0, 0.5, "discounted_sum", "all", (0.4 + 0.5 * 0.4) / 1.5),
         (2, 1, 0.5, "discounted_sum", "all", 0.8),  # the last turn is worth its own score
         (0, 0, 0.0, "discounted_sum", "all", 0.2),
-        (0, 0, 1.0, "discounted_sum", "all", (0.2 + 0.7 + 0.4) / 3),
-        (0, 0, 0.5, "discounted_sum", "individual", (0.2 + 0.5 * 0.4) / 1.75),
         (0, 1, 0.5, "discounted_sum", "individual", (0.6 + 0.5 * 1.0 + 0.25 * 0.8) / 1.75),
         (0, 0, 0.5, "last", "all", 0.4),
         (1, 1, 0.5, "last", "individual", 0.8),
@@ -176,23 +172,6 @@ def test_penalties(
 
 def test_a_debate_that_ended_early_counts_the_turns_that_it_had() -> None:
     episode = debate([turn(0.2), turn(0.6)], [turn(0.4), turn(1.0)], [absent(), absent()])
-    assert credits(PLAIN, episode) == [
-        pytest.approx(0.55 / 1.5),
-        pytest.approx(0.95 / 1.5),
-        pytest.approx(0.4),
-        pytest.approx(1.0),
-        None,
-        None,
-    ]
-    assert len(rounds_of(episode, 2)) == 2
-
-
-def test_a_score_or_a_judgement_that_is_missing_is_an_error() -> None:
-    unscored = debate([turn(0.2), turn(0.6)])
-    unscored.turns[1].score = None
-    with pytest.raises(ValueError, match="no score"):
-        PLAIN([unscored])
-    unjudged = debate([turn(0.2), turn(0.6)])
-    unjudged.turns[0].right = None
-    with pytest.raises(ValueError, match="whether"):
-        replace(PLAIN, alpha=ALPHA)([unjudged])
+    found = credits(PLAIN, episode)
+    assert found[:4] == pytest.approx([0.55 / 1.5, 0.95 / 1.5, 0.4, 1.0])
+    assert found[4:] == [None, None]

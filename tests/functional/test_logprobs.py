@@ -1,3 +1,5 @@
+"""Log-probabilities in slabs, masks, padding and repetition."""
+
 from __future__ import annotations
 
 import pytest
@@ -7,24 +9,24 @@ from torch.distributions import Categorical
 
 from cory.functional import logprobs
 from cory.functional.logprobs import (
+    aligned_right,
+    copied_share,
+    distinct_share,
     full_kl,
     logprobs_of,
+    masked_mean,
+    pad_turns,
+    padded,
     sampled_kl,
-    slabs,
     token_statistics,
     training_kl,
     training_logprobs,
+    whiten,
 )
+from tests.functional.test_golden import entropy_of
 from tests.support.close import assert_close
 
 N, H, V = 7, 5, 11
-
-
-def entropy_of(logits: Tensor) -> Tensor:
-    """As a roll-out records it, of logits that no head has to compute."""
-    tokens = torch.zeros(len(logits), dtype=torch.int64)
-    rows = logits, lambda chosen: chosen
-    return token_statistics(*rows, *rows, tokens, logits.shape[-1]).entropy
 
 
 def random_logits(seed: int) -> Tensor:
@@ -125,6 +127,12 @@ def test_the_head_is_called_as_often_as_where_there_are_most_tokens(
     assert head.rows_seen[6:] == [2, 0, 0] and len(kl) == 2
 
 
+def test_no_tokens_give_no_statistics() -> None:
+    head, empty, none = Head(0), torch.zeros(0, H), torch.zeros(0, dtype=torch.int64)
+    found = token_statistics(empty, head.logits, empty, head.logits, none, V)
+    assert all(len(column) == 0 for column in found)
+
+
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize(("room", "sizes"), SLABS)
 def test_the_gradient_of_the_exact_kl_in_slabs(
@@ -147,20 +155,77 @@ def test_the_gradient_of_the_exact_kl_in_slabs(
     assert reference.hidden.grad is None and reference.weight.grad is None
 
 
-def test_no_tokens_give_no_statistics() -> None:
-    head, none = Head(0), torch.zeros(0, dtype=torch.int64)
-    empty = torch.zeros(0, H)
-    assert all(
-        len(x) == 0 for x in token_statistics(empty, head.logits, empty, head.logits, none, V)
-    )
-    assert len(training_logprobs(empty, head.logits, none, V)) == 0
+NAN = float("nan")
+X = torch.tensor([[1.0, 2.0, NAN], [4.0, NAN, NAN], [NAN, NAN, NAN]])
+MASK = torch.tensor([[True, True, False], [True, False, False], [False, False, False]])
 
 
-def test_a_slab_holds_at_most_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * 3 + 1)
-    assert list(slabs(N, V)) == [slice(0, 3), slice(3, 6), slice(6, 7)]
-    assert list(slabs(6, V)) == [slice(0, 3), slice(3, 6)]
-    # as many as for the process with the most tokens
-    assert list(slabs(4, V, most=10)) == [slice(0, 3), slice(3, 4), slice(4, 4), slice(4, 4)]
-    assert list(slabs(0, V, most=4)) == [slice(0, 0), slice(0, 0)]
-    assert list(slabs(6, V, most=4)) == list(slabs(6, V))
+def test_mean_counts_only_the_mask() -> None:
+    assert_close(masked_mean(X, MASK), 7 / 3)  # (1 + 2 + 4) / 3
+    assert_close(masked_mean(X, torch.zeros_like(MASK)), 0.0)
+
+
+def test_whiten_survives_equal_values() -> None:
+    assert_close(whiten(torch.full((3,), 7.0), torch.ones(3, dtype=torch.bool)), [0.0] * 3)
+
+
+@pytest.mark.parametrize(
+    ("side", "ids", "mask"),
+    [
+        ("left", [[1, 2, 3], [9, 9, 4], [9, 9, 9]], [[1, 1, 1], [0, 0, 1], [0, 0, 0]]),
+        ("right", [[1, 2, 3], [4, 9, 9], [9, 9, 9]], [[1, 1, 1], [1, 0, 0], [0, 0, 0]]),
+    ],
+)
+def test_padding(side: str, ids: list[list[int]], mask: list[list[int]]) -> None:
+    rows, real = padded([[1, 2, 3], [4], []], 9, side)
+    assert rows.dtype == torch.int64
+    assert rows.tolist() == ids
+    assert real.dtype == torch.bool
+    assert real.int().tolist() == mask
+
+
+def test_padding_moves_to_the_left() -> None:
+    rows = pad_turns([[1, 2, 3, 4], [5], [6, 7]], [[8], [8, 9, 10], []], 0)
+    ids, attention, response = (t.int().tolist() for t in aligned_right(*rows))
+    assert ids == [[0, 1, 2, 3, 4, 8][1:], [0, 5, 8, 9, 10], [0, 0, 0, 6, 7]]
+    assert attention == [[1, 1, 1, 1, 1], [0, 1, 1, 1, 1], [0, 0, 0, 1, 1]]
+    assert response == [[0, 0, 1], [1, 1, 1], [0, 0, 0]]
+
+
+def test_padding_inside_a_response_window() -> None:
+    """A mask of single tokens moves with its row; it need not begin with the response."""
+    ids, attention, _ = pad_turns([[1], [2]], [[3, 4], [5, 6, 7]], 0)
+    last = torch.tensor([[False, True, False], [False, False, True]])
+    moved = aligned_right(ids, attention, last)
+    assert moved[0].tolist() == [[0, 1, 3, 4], [2, 5, 6, 7]]
+    assert moved[2].int().tolist() == [[0, 0, 1], [0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("texts", "n", "expected"),
+    [
+        ([[5, 5, 5, 5]], 2, 1 / 3),
+        ([[1, 2], [1, 2]], 1, 2 / 4),  # over all texts, not within each
+        ([[1, 2], [2, 1]], 2, 1.0),  # no pair spans two texts
+        ([[1], []], 2, 0.0),
+    ],
+)
+def test_distinct_share(texts: list[list[int]], n: int, expected: float) -> None:
+    assert distinct_share(texts, n) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "source", "expected"),
+    [
+        ([1, 2, 3, 4, 5], [9, 1, 2, 3, 4, 9], 1 / 2),  # 1234 is there, 2345 is not
+        ([1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1], 0.0),  # the same tokens, other runs
+        ([1, 2, 3, 4, 1, 2, 3, 4], [1, 2, 3, 4], 2 / 5),  # repeated runs count each time
+        ([2, 3], [1, 2, 3, 4], 1.0),  # fewer than n tokens: the whole text is one run
+        ([3, 2], [1, 2, 3, 4], 0.0),
+        ([], [1, 2, 3, 4], 0.0),
+    ],
+)
+def test_copied_share_of_runs_of_four(
+    tokens: list[int], source: list[int], expected: float
+) -> None:
+    assert copied_share(tokens, source, 4) == pytest.approx(expected)

@@ -1,14 +1,30 @@
-"""Majority votes, by hand."""
+"""Majority votes, how different answers are, and what agents learn from debates, by hand."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
 
-from cory.functional.votes import VoteRule, agreement
+from cory.functional import votes
+from cory.functional.votes import (
+    VoteRule,
+    agreement,
+    consensus_diversity,
+    dissimilarity,
+    kl,
+    kl_between,
+    kl_diversity,
+    mean_distribution,
+    mix_critic_debates,
+    select,
+)
+from tests.support.close import assert_close
 
 DROPPED, COUNTED = VoteRule("expected", "dropped"), VoteRule("expected", "counted")
 
@@ -21,15 +37,10 @@ DROPPED, COUNTED = VoteRule("expected", "dropped"), VoteRule("expected", "counte
         ([3, 3, 7], 0.0),
         ([7, 3], 0.5),
         ([7, 3, 5], 1 / 3),
-        ([3, 5, 9], 0.0),
-        ([7, 7, 3, 3], 0.5),
         ([7, 7, 3, 3, 5], 0.5),  # the single vote is out
-        ([7], 1.0),
         ([None, 7], 1.0),  # unreadable answers lose ties under both rules
         ([None, 7, 3], 0.5),
-        ([None, None, 7, 7], 1.0),
         ([None, None], 0.0),
-        ([None], 0.0),
     ],
 )
 def test_ties_are_scored_as_expectation(
@@ -42,7 +53,6 @@ def test_ties_are_scored_as_expectation(
     ("answers", "dropped", "counted"),
     [
         ([None, None, 7], [7], [None]),
-        ([None, None, 7, 3], [7, 3], [None]),
         ([7, None, 3, 3, None, None], [3], [None]),
         ([None, None, 3, 3], [3], [3]),
         ([None, None], [None], [None]),  # nobody's answer could be read
@@ -85,3 +95,116 @@ def test_agreement_does_not_count_what_cannot_be_read() -> None:
     assert agreement([7, 7, 3]) == pytest.approx(2 / 3)
     assert agreement([None, None, 3]) == pytest.approx(1 / 3)
     assert agreement([None, None]) == 0.0
+
+
+P, Q = [0.5, 0.5, 0.0], [0.25, 0.5, 0.25]
+P_TO_Q = 0.5 * math.log(2)  # .5 log(.5 / .25), 0, nothing of what P rules out
+
+
+def logs(*rows: list[float]) -> torch.Tensor:
+    return torch.tensor(rows).log()
+
+
+@pytest.mark.parametrize(
+    ("answers", "vote", "expected"),
+    [
+        ([7, 7, 7], 7, 0),
+        ([7, 8, 9], 7, 1 - 1 / 3),
+        ([7, 7, None], 7, 1 / 3),
+        ([None, None, 7], None, 1),  # what could not be read agrees with nobody
+        ([None, None], None, 1),
+    ],
+)
+def test_consensus(answers: list[int | None], vote: int | None, expected: float) -> None:
+    assert consensus_diversity(answers, vote) == pytest.approx(expected)
+
+
+def test_dissimilarity_by_hand() -> None:
+    e, f = [3.0, 0.0], [0.0, 0.5]
+    assert dissimilarity(torch.tensor([e, [6.0, 0.0]])) == pytest.approx(0, abs=1e-12)
+    assert dissimilarity(torch.tensor([e, f])) == pytest.approx(1)
+    assert dissimilarity(torch.tensor([e, [-1.0, 0.0]])) == pytest.approx(2)
+    # pairs: parallel, orthogonal, orthogonal
+    assert dissimilarity(torch.tensor([e, e, f])) == pytest.approx(2 / 3)
+    assert dissimilarity(torch.tensor([[1.0, 5.0]] * 2)) == 0  # rounding leaves this cosine above 1
+
+
+def test_kl_by_hand() -> None:
+    assert_close(kl(logs(P), logs(Q)), [P_TO_Q])
+    assert_close(kl(logs(Q), logs(Q)), [0.0])
+    assert kl(logs(Q), logs(P)).item() == math.inf  # Q gives what P rules out
+
+
+def test_kl_diversity_is_the_mean_over_ordered_pairs() -> None:
+    r = [0.25, 0.25, 0.5]
+    q_to_r = 0.5 * math.log(2) - 0.25 * math.log(2)
+    r_to_q = -0.25 * math.log(2) + 0.5 * math.log(2)
+    assert kl_diversity(logs(Q, r)) == pytest.approx((q_to_r + r_to_q) / 2)
+    # of the six pairs of Q, r, r two are equal
+    assert kl_diversity(logs(Q, r, r)) == pytest.approx((2 * q_to_r + 2 * r_to_q) / 6)
+    assert kl_diversity(logs(Q, Q, Q)) == 0
+
+
+def test_kl_between_takes_every_pair_in_one_direction() -> None:
+    assert kl_between(logs(P, Q), logs(Q)) == pytest.approx(P_TO_Q / 2)
+    assert kl_between(logs(P), logs(Q, Q, P)) == pytest.approx(2 * P_TO_Q / 3)
+
+
+def test_the_mean_of_distributions_in_any_slabs(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits = torch.randn(7, 5, generator=torch.Generator().manual_seed(0)) * 40
+    expected = F.softmax(logits.double(), -1).mean(0).log()
+    assert_close(mean_distribution(logits), expected)
+    monkeypatch.setattr(votes, "TENSORS_AT_ONCE", 10**7)  # a position at a time
+    assert_close(mean_distribution(logits), expected)
+    # what is too small for float32 still has a logarithm
+    far = torch.tensor([[0.0, -200.0]])
+    assert_close(mean_distribution(far), [0.0, -200.0])
+
+
+# six problems of two agents and two turns: [problem][turn][agent]
+DEBATES = [
+    [["a", "a"], ["a", "a"]],  # both agree from the start
+    [["a", "b"], ["b", "b"]],  # agent 0 is corrected
+    [["a", "b"], ["a", "b"]],  # a tie, which the vote decided for a
+    [[None, "a"], ["a", None]],  # unparsable first, then corrected; and the other way round
+    [["b", "a"], ["a", "b"]],  # agent 1 leaves what was right
+    [[None, None], [None, None]],  # nothing can be read
+]
+LABELS = ["a", "b", "a", "a", "a", None]
+
+
+def test_filters_by_hand() -> None:
+    first, second = (select(DEBATES, LABELS, agent) for agent in (0, 1))
+    assert (first.generation, first.corrected, first.kept) == ([0, 2], [1, 3, 4], [0, 2])
+    assert (second.generation, second.corrected, second.kept) == ([0, 1, 3, 4], [], [0, 1])
+
+
+def test_with_three_turns_the_first_and_the_last_count() -> None:
+    debates = [[["a"], ["b"], ["a"]], [["b"], ["a"], ["a"]], [["a"], ["a"], ["b"]]]
+    found = select(debates, ["a", "a", "a"], 0)
+    assert (found.generation, found.corrected, found.kept) == ([0, 2], [1], [0])
+
+
+@pytest.mark.parametrize(
+    ("corrected", "kept", "share", "counts"),
+    [
+        (4, 10, 0.5, (4, 4)),
+        (10, 3, 0.75, (9, 3)),
+        (3, 7, 0.3, (3, 7)),  # 0.3 * 10 is not 3 in floats
+        (5, 9, 0.0, (0, 9)),
+        (0, 9, 0.5, (0, 0)),
+    ],
+)
+def test_proportions(corrected: int, kept: int, share: float, counts: tuple[int, int]) -> None:
+    fixed, same = list(range(corrected)), list(range(100, 100 + kept))
+    found = mix_critic_debates(fixed, same, share, np.random.default_rng(0))
+    assert (sum(n < 100 for n in found), sum(n >= 100 for n in found)) == counts
+    assert len(set(found)) == len(found) and set(found) <= {*fixed, *same}
+
+
+def test_what_there_is_too_much_of_is_drawn() -> None:
+    drawn = {
+        tuple(mix_critic_debates([1], range(100, 120), 0.5, np.random.default_rng(seed)))
+        for seed in range(20)
+    }
+    assert len(drawn) > 5

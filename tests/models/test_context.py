@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -63,12 +62,10 @@ def test_a_response_may_reach_to_the_switch_and_is_refused_beyond(
 ) -> None:
     """With one set of frequencies the whole context is there."""
     bundle = bundle_of(tmp_path, phi3(short, LONG))
-    assert bundle.context_length == length
+    assert bundle.context_length == Shape(Phi3ForCausalLM(phi3(short, LONG))).context == length
     (model,) = bundle.new_models(["agent_0"], torch.Generator())
-    policy, room = (
-        Policy(bundle, model, None, parsed().hardware),
-        length - bundle.texts.tokens("a" * 10),
-    )
+    policy = Policy(bundle, model, None, parsed().hardware)
+    room = length - bundle.texts.tokens("a" * 10)
     policy.turns([Asked("a" * 10, "solo")], room, None)
     with pytest.raises(ConfigError, match=f"context of {length} tokens"):
         policy.turns([Asked("a" * 10, "solo")], room + 1, None)
@@ -76,14 +73,11 @@ def test_a_response_may_reach_to_the_switch_and_is_refused_beyond(
 
 def test_only_sets_of_frequencies_that_change_end_a_context() -> None:
     fixed = {"rope_type": "llama3", "original_max_position_embeddings": SWITCH}
-    llama: Any = SimpleNamespace(max_position_embeddings=WHOLE, rope_parameters=fixed)
-    assert context_length(llama) == WHOLE
     # one set of settings for each kind of layer
-    kinds: Any = {"full": phi3(SHORT, LONG).rope_parameters, "sliding": {"rope_type": "default"}}
-    several = SimpleNamespace(max_position_embeddings=WHOLE, rope_parameters=kinds)
-    assert context_length(several) == SWITCH
-    assert context_length(SimpleNamespace()) is None
-    assert Shape(Phi3ForCausalLM(phi3(SHORT, LONG))).context == SWITCH
+    kinds = {"full": phi3(SHORT, LONG).rope_parameters, "sliding": fixed}
+    for rope, length in ((fixed, WHOLE), (kinds, SWITCH)):
+        model = SimpleNamespace(max_position_embeddings=WHOLE, rope_parameters=rope)
+        assert context_length(model) == length
     with pytest.raises(ConfigError, match=r"^model.path=x: its config.json does not say"):
         require_context_length(SimpleNamespace(), "model.path=x")
 

@@ -1,4 +1,4 @@
-"""One agent's parameters under DeepSpeed: settings, stages, rates, and the process group."""
+"""Parameters under DeepSpeed: settings, stages, rates, and policies that share one engine."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ from cory.models.actor_critic import DTYPES, ActorCriticModel, cast_weights
 from cory.models.bundle import ModelBundle
 from cory.models.engine import Engine, deepspeed_settings
 from cory.models.optimiser import CODES
+from cory.models.policy import Policy
+from cory.runs.checkpoint import Checkpoints
+from cory.runtime.worker import build_parts
+from tests.support.agents import NAMES, Settings, build_agents
 from tests.support.close import assert_close
 from tests.support.composing import parsed
 
@@ -39,11 +43,10 @@ def test_settings_follow_hardware_plan_and_precision() -> None:
         "steps_per_print": 10**9,
         "wall_clock_breakdown": False,
     }
-    plain = deepspeed_settings(hardware(), plan, "fp32", None)
+    plain = deepspeed_settings(hardware(), plan, "fp16", None)
     assert plain["gradient_clipping"] == 0.0
-    assert plain["bf16"] == plain["fp16"] == {"enabled": False}
+    assert (plain["bf16"], plain["fp16"]) == ({"enabled": False}, {"enabled": True})
     assert plain["zero_optimization"] == {"stage": 0}
-    assert deepspeed_settings(hardware(), plan, "fp16", None)["fp16"] == {"enabled": True}
     away = ("offload_optimizer=true", "offload_parameters=true")
     all_out = hardware("zero_stage=3", "keep_whole_below=1000", *away)
     assert deepspeed_settings(all_out, plan, "bf16", None)["zero_optimization"] == {
@@ -65,10 +68,10 @@ def model_of(config: Config) -> ActorCriticModel:
     return next(bundle.new_models(["agent_0"], torch.Generator().manual_seed(0)))
 
 
-def engine_of(config: Config, model: ActorCriticModel, siblings: list[Engine]) -> Engine:
+def engine_of(config: Config, model: ActorCriticModel) -> Engine:
     plan = batch_plan(4, 4, 4, 1)
     precision = config.model.precision
-    return Engine(model, config.algorithm, config.hardware, plan, precision, siblings)
+    return Engine(model, config.algorithm, config.hardware, plan, precision, [])
 
 
 def descend(engine: Engine, steps: int) -> list[tuple[float, float]]:
@@ -110,7 +113,7 @@ def test_every_stage_takes_the_same_steps(
             "hardware.keep_whole_below=0",
         )
         model = model_of(config)
-        engine = engine_of(config, model, [])
+        engine = engine_of(config, model)
         with engine.whole():
             start = {name: p.detach().clone() for name, p in engine.trainable.items()}
         found.append(descend(engine, steps=4))
@@ -157,7 +160,7 @@ def test_the_value_head_has_a_rate_of_its_own(config_of: ConfigOf, value_rate: s
         "algorithm.learning_rate=1e-3", f"algorithm.value_learning_rate={value_rate}"
     )
     model = model_of(config)
-    engine = engine_of(config, model, [])
+    engine = engine_of(config, model)
     engine.set_learning_rate(0.5e-3)  # as a schedule does
     assert engine.learning_rate == 0.5e-3
     start = {name: p.detach().clone() for name, p in engine.trainable.items()}
@@ -175,11 +178,6 @@ def test_the_value_head_has_a_rate_of_its_own(config_of: ConfigOf, value_rate: s
 
 # AdamW with 8-bit moments, on the CPU, where settings do not allow it
 
-STAGES = pytest.mark.parametrize(
-    "stage",
-    [0, 1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)],
-)
-
 
 def new_engine(config_of: ConfigOf, optimizer: str, stage: int, value_rate: str = "null") -> Engine:
     config = config_of(
@@ -190,10 +188,10 @@ def new_engine(config_of: ConfigOf, optimizer: str, stage: int, value_rate: str 
         "hardware.keep_whole_below=0",
     )
     config = config.replace(algorithm=config.algorithm.replace(optimizer=optimizer))
-    return engine_of(config, model_of(config), [])
+    return engine_of(config, model_of(config))
 
 
-@STAGES
+@pytest.mark.parametrize("stage", [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_8_bit_moments_take_a_byte_and_are_reset(config_of: ConfigOf, stage: int) -> None:
     whole, packed = (new_engine(config_of, name, stage) for name in ("adamw", "adamw_8bit"))
     with packed.whole():
@@ -215,17 +213,117 @@ def test_8_bit_moments_take_a_byte_and_are_reset(config_of: ConfigOf, stage: int
     assert descend(packed, steps=6) == found
 
 
-@STAGES
-@pytest.mark.parametrize(("optimizer", "value_rate"), [("adamw", "3e-2"), ("adamw_8bit", "3e-2")])
+@pytest.mark.parametrize("stage", [0, pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("optimizer", ["adamw", "adamw_8bit"])
 def test_a_loaded_checkpoint_goes_on_to_the_last_bit(
-    config_of: ConfigOf, optimizer: str, value_rate: str, stage: int, tmp_path: Path
+    config_of: ConfigOf, optimizer: str, stage: int, tmp_path: Path
 ) -> None:
-    engine = new_engine(config_of, optimizer, stage, value_rate)
+    engine = new_engine(config_of, optimizer, stage, "3e-2")
     descend(engine, steps=3)
     engine.set_learning_rate(3e-3)
     engine.save(tmp_path)
     expected = descend(engine, steps=4)
-    again = new_engine(config_of, optimizer, stage, value_rate)
+    again = new_engine(config_of, optimizer, stage, "3e-2")
     again.load(tmp_path)
     assert again.learning_rate == 3e-3
     assert descend(again, steps=4) == expected
+
+
+SETTINGS = ["algorithm.iterations=2", "hardware.microbatch_size=4"]
+THREE = [*SETTINGS, "algorithm.policies=generation"]
+
+
+def built(config: Config) -> dict[str, Policy]:
+    return build_parts(config).new_policies(config.algorithm.names())
+
+
+def weights_of(policy: Policy) -> list[torch.Tensor]:
+    """Those of the passes, whole."""
+    with policy.whole():
+        return [weight.detach().clone() for weight in policy.engine.trainable.values()]
+
+
+def same(ours: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+    return all(torch.equal(one, other) for one, other in zip(ours, others, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("stage", "precision"), [(0, "bf16"), (2, "bf16"), (3, "bf16"), (3, "fp32")]
+)
+def test_the_same_steps_as_with_an_engine_each(
+    maft: Settings, monkeypatch: pytest.MonkeyPatch, stage: int, precision: str
+) -> None:
+    """Trained in turn and again, to the last bit: bf16 must not drop what was too small for it."""
+    config = maft(
+        *THREE,
+        "algorithm.minibatch_size=4",
+        "algorithm.learning_rate=1e-5",  # far below what bf16 resolves
+        f"hardware.zero_stage={stage}",
+        "hardware.keep_whole_below=200",  # of some weights
+        f"model.precision={precision}",
+    )
+    ours = built(config)
+    monkeypatch.setattr(type(config.algorithm), "one_engine", lambda *_: False)
+    others = built(config)
+    assert len({id(policy.engine) for policy in ours.values()}) == 1
+    assert len({id(policy.engine) for policy in others.values()}) == 3
+    start = weights_of(ours[NAMES[0]])
+    for name in (NAMES[0], NAMES[2], NAMES[0], NAMES[1]):
+        found = []
+        for policy in (ours[name], others[name]):
+            policy.start_update()
+            policy.engine.reset_optimizer()
+            policy.engine.set_learning_rate(1e-5)
+            found.append(descend(policy.engine, steps=3))
+        assert found[0] == found[1]
+    assert not same(weights_of(ours[NAMES[0]]), start)
+    for name, policy in ours.items():
+        assert same(weights_of(policy), weights_of(others[name]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [0, 3])
+def test_a_checkpoint_holds_all_policies(maft: Settings, tmp_path: Path, stage: int) -> None:
+    """Two iterations are one and one to the last bit, saved between them."""
+    words = [
+        *THREE,
+        f"hardware.zero_stage={stage}",
+        "hardware.keep_whole_below=0",
+        "model.precision=bf16",
+    ]
+    config = maft(*words, f"run_dir={tmp_path / 'whole'}")
+    whole = build_agents(config)
+    checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 3)
+
+    whole.step(0)
+    checkpoints.save(1, whole.agents, {"algorithm": whole.state_dict()})
+    files = [path for path in (tmp_path / "checkpoints/000001").glob("*/*")]
+    assert {path.parent.name for path in files} == {*NAMES[:3]}
+    assert all([*torch.load(path)] == ["weights"] for path in files)
+    whole.step(1)
+
+    again = build_agents(maft(*words, f"run_dir={tmp_path / 'again'}"))
+    restored = checkpoints.restore(again.agents)
+    assert restored is not None and restored[0] == 1
+    again.load_state_dict(restored[1]["algorithm"])
+    again.step(1)
+    unsaved = build_agents(maft(*words, f"run_dir={tmp_path / 'unsaved'}"))
+    for iteration in range(2):
+        unsaved.step(iteration)
+    found, expected, others = (
+        {name: weights_of(policy) for name, policy in trainer.agents.items()}
+        for trainer in (again, whole, unsaved)
+    )
+    assert all(same(found[name], expected[name]) for name in NAMES[:3])
+    assert all(same(others[name], expected[name]) for name in NAMES[:3])
+
+
+def test_fp16_begins_with_the_first_scale(maft: Settings) -> None:
+    """Each training on its own: the scale of the loss is not another policy's."""
+    policies = built(maft(*SETTINGS, "hardware.zero_stage=2"))
+    engine = policies[NAMES[0]].engine
+    first = dict(engine._scale())
+    engine._scale()["cur_scale"] = 7.0
+    engine.reset_optimizer()
+    assert engine._scale() == first and first["cur_scale"] != 7.0

@@ -14,7 +14,6 @@ from cory.memory import Shape, parts_of
 from cory.models.loading import load_language_model, nf4, skeleton
 from cory.models.lora import adapted_layers
 from cory.models.policy import PPOPolicy
-from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
 from tests.support.composing import parsed
@@ -39,20 +38,17 @@ def llama_config(config_of: Callable[..., Config], llama: str) -> Callable[..., 
     return lambda *words: config_of(*base, *words)
 
 
-def moved(trainer: PPOTrainer) -> PPOTrainer:
-    """The trainer's agents away from the base, and from each other."""
-    noise = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for agent in trainer.agents.values():
-            for parameter in agent.model.trainable().values():
-                parameter.add_(0.05 * torch.randn(parameter.shape, generator=noise))
-    return trainer
-
-
 @pytest.fixture(scope="module", params=["none", "nf4"])
 def agents(request: pytest.FixtureRequest, llama_config: Callable[..., Config]) -> Agents:
+    """Away from the base, and from each other."""
     config = llama_config(f"model.quantisation={request.param}", "algorithm.score_scaling=none")
-    return moved(build(config, reward=LetterShare())).agents
+    agents = build(config, reward=LetterShare()).agents
+    noise = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for agent in agents.values():
+            for parameter in agent.model.trainable().values():
+                parameter.add_(0.05 * torch.randn(parameter.shape, generator=noise))
+    return agents
 
 
 def test_adapters_lie_where_the_conf_file_says(llama_config: Callable[..., Config]) -> None:
@@ -81,13 +77,6 @@ def test_adapters_lie_where_the_conf_file_says(llama_config: Callable[..., Confi
         assert not dropout.training
         agent.start_update()
         assert not dropout.training
-
-
-def test_the_tokenizer_gets_a_pad_token_that_is_no_token_of_a_text(agents: Agents) -> None:
-    tokenizer = agents["agent_0"].bundle.tokenizer
-    assert tokenizer.chat_template is not None
-    assert tokenizer.pad_token_id == tokenizer.eos_token_id == EOS
-    assert EOS not in tokenizer(LONG)["input_ids"]
 
 
 def turn(agent: PPOPolicy, context: list[int], response: list[int]) -> Turn:

@@ -1,18 +1,29 @@
-"""Mixed precision: bfloat16 products, nothing else in bfloat16, and exact rotary frequencies."""
+"""Mixed precision: bfloat16 products, nothing else in bfloat16, and exact rotary frequencies.
+
+Attention over a few rows at once has the same bits as over all of them; a CPU chooses products."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+)
 
 from cory import inference
-from cory.config import Config, SamplingConfig
+from cory.config import Config, parse_config
+from cory.models import actor_critic
 from cory.models.actor_critic import (
+    BY_ROWS,
     products,
     response_states,
     set_float32_products,
@@ -21,10 +32,11 @@ from cory.models.actor_critic import (
 )
 from cory.models.bundle import ModelBundle
 from cory.models.generation import generate
+from cory.models.paths import CPU_HAS_BF16
 from cory.runtime import worker as build_module
-from tests.models.test_attention import gpt2, llama
+from tests.models.test_generation import PLAIN
 from tests.support.building import LetterShare, build
-from tests.support.composing import parsed
+from tests.support.composing import compose_config, parsed
 from tests.support.llama import save_llama
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -70,15 +82,7 @@ def test_products_are_rounded_and_what_lies_between_is_not(lm: PreTrainedModel) 
 
 def said(lm: PreTrainedModel) -> list[list[float]]:
     uniforms = torch.rand(2, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    sampling = SamplingConfig(
-        temperature=1.0,
-        top_k=0,
-        top_p=1.0,
-        repetition_penalty=1.0,
-        min_response_tokens=8,
-        max_response_tokens=8,
-    )
-    found = generate(lm, [[1, 2, 3], [4]], 8, sampling, uniforms, 0, frozenset())
+    found = generate(lm, [[1, 2, 3], [4]], 8, PLAIN, uniforms, 0, frozenset())
     return [response.sampler_logprobs for response in found]
 
 
@@ -211,3 +215,106 @@ def test_a_run_and_a_debate_set_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Enough):
         inference.TrainedTeam(Path("unused"), config, "cuda")
     assert [{*chosen.values()} for chosen in asked] == [{"tf32"}, {"tf32"}]
+
+
+IDS = torch.arange(5 * 12).view(5, 12) % 50
+PAIRS = 4 * 4 * 11 * 11  # bytes of a row: 4 heads, 11 tokens; the last one is not read
+
+
+def gpt2(dropout: float = 0.0) -> PreTrainedModel:
+    sizes = {"vocab_size": 50, "n_positions": 32, "n_embd": 64, "n_layer": 2, "n_head": 4}
+    rates = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": dropout}
+    return GPT2LMHeadModel(GPT2Config(**sizes, **rates, attn_implementation="eager"))
+
+
+def llama(attention: str = "eager") -> PreTrainedModel:
+    sizes = {"vocab_size": 50, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    return LlamaForCausalLM(LlamaConfig(**sizes, **heads, attn_implementation=attention))
+
+
+def passed(lm: PreTrainedModel) -> list[Tensor]:
+    """States of a pass, and the gradients of the weights; the rows have 12, 11 ... 8 tokens."""
+    mask = torch.ones_like(IDS, dtype=torch.bool)
+    for row in range(len(IDS)):
+        mask[row, :row] = False
+    states = response_states(lm, IDS, mask, torch.ones(5, 6, dtype=torch.bool))
+    lm.zero_grad()
+    states.square().sum().backward()
+    return [states.detach(), *(p.grad.clone() for p in lm.base_model.parameters())]
+
+
+@pytest.mark.parametrize("make", [gpt2, llama])
+@pytest.mark.parametrize(("at_once", "parts"), [(2, 3), (5, 1)])
+def test_parts_give_the_bits_of_the_whole(
+    make: Callable[[], PreTrainedModel],
+    at_once: int,
+    parts: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.manual_seed(0)
+    lm = make().eval()
+    lm.product_dtype = torch.bfloat16
+    whole = passed(lm)
+    set_products(lm, torch.bfloat16)
+    assert lm.config._attn_implementation == BY_ROWS
+    calls: list[int] = []
+    module = sys.modules[type(lm).__module__]
+    own = module.eager_attention_forward
+
+    def counted(module: object, query: Tensor, *more: object, **named: object) -> object:
+        calls.append(len(query))
+        return own(module, query, *more, **named)
+
+    monkeypatch.setattr(module, "eager_attention_forward", counted)
+    monkeypatch.setattr(actor_critic, "PART_BYTES", at_once * PAIRS)
+    assert all(map(torch.equal, passed(lm), whole))
+    assert len(calls) == 2 * parts and sum(calls) == 2 * 5 and max(calls) == at_once
+
+
+def test_dropout_is_drawn_for_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    lm = gpt2(dropout=0.5).train()
+    torch.manual_seed(1)
+    whole = passed(lm)
+    lm.set_attn_implementation(BY_ROWS)
+    monkeypatch.setattr(actor_critic, "PART_BYTES", PAIRS)
+    torch.manual_seed(1)
+    assert all(map(torch.equal, passed(lm), whole))
+
+
+FIG3 = ("experiment=cory/imdb_cory", "scale=small")
+HETERO = ("experiment=maporl/gsm8k_hetero_llama", "scale=small")
+
+
+@pytest.mark.parametrize(
+    ("words", "with_instructions", "without"),
+    [
+        ((), "bf16", "fp32"),  # the quickstart
+        (FIG3, "bf16", "fp32"),  # a tiny model in place of GPT-2
+        (("experiment=cory/imdb_cory",), "fp32", "fp32"),  # a run of the paper's own
+        ((*FIG3, "model.compute_precision=fp32"), "fp32", "fp32"),  # what is typed wins
+        (("model.precision=bf16",), "bf16", "bf16"),  # as the weights
+        (("hardware=gpu1",), "fp32", "fp32"),
+        (("hardware.nodes=2", "hardware.rendezvous=here:1"), "fp32", "fp32"),  # two CPUs
+        (("model.sharing=adapters", "model.quantisation=nf4"), "fp32", "fp32"),
+    ],
+)
+def test_the_cpu_chooses_the_products_of_small_runs(
+    words: tuple[str, ...],
+    with_instructions: str,
+    without: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for has, expected in (("1", with_instructions), ("0", without)):
+        monkeypatch.setenv(CPU_HAS_BF16, has)
+        assert parse_config(compose_config(*words)).model.compute_precision == expected
+
+
+def test_every_model_of_a_small_run_has_the_same_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CPU_HAS_BF16, "1")
+    words = (*HETERO, "reward=verifier", "reward.path=here")
+    for more, expected in (([], "bf16"), (["model.compute_precision=fp32"], "fp32")):
+        config = parse_config(compose_config(*words, *more))
+        assert config.partner is not None
+        assert config.partner.compute_precision == config.reward.compute_precision == expected

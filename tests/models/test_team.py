@@ -1,4 +1,4 @@
-"""The models of a team: which weights train, how a value head begins, whom its loss trains."""
+"""The models of a team: which weights train, and how its value heads and adapters begin."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import Any
 import pytest
 import torch
 
-from cory.config import Config
+from cory.config import Config, ConfigError
 from cory.functional.logprobs import pad_turns
+from cory.models.actor_critic import ActorCriticModel
 from cory.models.bundle import ModelBundle
 from tests.models.test_engine import model_of
+from tests.support.building import build
 from tests.support.close import assert_close
+from tests.support.refusals import refusal
 
+ConfigOf = Callable[..., Config]
 CONTEXTS = [[5, 9, 40], [7], [11, 12, 13, 14, 15, 16, 17]]
 RESPONSES = [[20, 21], [22, 23, 24, 25], [26]]
 INPUTS = pad_turns(CONTEXTS, RESPONSES, 0)
 
 
-def test_every_weight_of_a_copy_trains_and_none_of_the_reference(
-    config_of: Callable[..., Config],
-) -> None:
+def test_every_weight_of_a_copy_trains_and_none_of_the_reference(config_of: ConfigOf) -> None:
     bundle = ModelBundle(config_of().model, torch.device("cpu"))
     (model,) = bundle.new_models(["agent_0"], torch.Generator().manual_seed(0))
     logprobs, values = model.eval()(*INPUTS)
@@ -32,9 +34,7 @@ def test_every_weight_of_a_copy_trains_and_none_of_the_reference(
     assert all(p.grad is None and not p.requires_grad for p in bundle.pretrained.parameters())
 
 
-def test_uniform_weights_lie_within_one_over_the_root_of_the_width(
-    config_of: Callable[..., Config],
-) -> None:
+def test_uniform_weights_lie_within_one_over_the_root_of_the_width(config_of: ConfigOf) -> None:
     head = model_of(config_of()).head
     bound = head.in_features**-0.5
     weights = head.weight.detach()
@@ -44,9 +44,7 @@ def test_uniform_weights_lie_within_one_over_the_root_of_the_width(
     assert float(head.bias.detach()) == 0
 
 
-def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(
-    config_of: Callable[..., Config],
-) -> None:
+def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(config_of: ConfigOf) -> None:
     model = model_of(config_of("model.value_init=zero"))
     _, values = model(*INPUTS)
     assert not model.head.weight.any() and not values.any()
@@ -54,9 +52,7 @@ def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(
     assert bool(model.head.weight.grad.any())  # so that it can learn
 
 
-def test_dropout_acts_on_what_the_head_reads_while_updating(
-    config_of: Callable[..., Config],
-) -> None:
+def test_dropout_acts_on_what_the_head_reads_while_updating(config_of: ConfigOf) -> None:
     dropping: Any = SimpleNamespace(model=config_of().model.replace(value_dropout=0.25))
     head = model_of(dropping).head.eval()
     with torch.no_grad():
@@ -69,9 +65,7 @@ def test_dropout_acts_on_what_the_head_reads_while_updating(
 
 
 @pytest.mark.parametrize("detached", [False, True])
-def test_whether_the_model_gets_the_gradient_of_values(
-    config_of: Callable[..., Config], detached: bool
-) -> None:
+def test_whether_the_model_gets_the_gradient_of_values(config_of: ConfigOf, detached: bool) -> None:
     model = model_of(config_of(f"model.value_detached={detached}"))
     logprobs, values = model(*INPUTS)
     (logprobs.sum() + values.square().sum()).backward()
@@ -81,3 +75,52 @@ def test_whether_the_model_gets_the_gradient_of_values(
     for name, parameter in model.lm.named_parameters():
         alone = torch.allclose(parameter.grad, whole[name], rtol=1e-4, atol=1e-6)
         assert alone == detached or not whole[name].any(), name
+
+
+def models_of(config_of: ConfigOf, *overrides: str) -> list[ActorCriticModel]:
+    config = config_of("model.sharing=adapters", *overrides)
+    bundle = ModelBundle(config.model, torch.device("cpu"))
+    return list(bundle.new_models(["agent_0", "agent_1"], torch.Generator()))
+
+
+def test_agents_share_every_weight_of_the_base(config_of: ConfigOf) -> None:
+    first, second = models_of(config_of)
+    assert first.lm is second.lm
+    own = [set(map(id, model.trainable().values())) for model in (first, second)]
+    assert own[0] and own[1] and not own[0] & own[1]
+    both = {id(p) for model in (first, second) for p in model.parameters()}
+    base = [p for p in first.lm.parameters() if id(p) not in own[0] | own[1]]
+    assert len(both) == len(base) + len(own[0]) + len(own[1])
+
+
+@pytest.mark.slow
+def test_gradient_checkpointing_makes_layers_run_again(config_of: ConfigOf) -> None:
+    calls = []
+    for checkpointing in ("false", "true"):
+        config = config_of(
+            "algorithm=ppo",
+            "model.sharing=adapters",
+            f"hardware.gradient_checkpointing={checkpointing}",
+        )
+        agent = build(config).agents["agent_0"]
+        seen: list[int] = []
+        block = agent.model.lm.transformer.h[0].mlp
+        block.register_forward_pre_hook(lambda *_, seen=seen: seen.append(1))
+        agent.start_update()
+        logprobs, _ = agent.engine(*INPUTS)
+        agent.engine.backward(logprobs.sum())
+        calls.append(len(seen))
+    assert calls == [1, 2]
+
+
+def test_unknown_targets_are_refused_with_what_there_is(config_of: ConfigOf) -> None:
+    message = refusal(lambda: models_of(config_of, "model.adapter.targets=[q_proj]"))
+    assert "q_proj" in message and "this model has c_attn, c_fc, c_proj" in message
+
+
+def test_4_bits_without_the_package_are_refused(
+    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="needs the package bitsandbytes"):
+        models_of(config_of, "model.quantisation=nf4")

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import computed
 import pandas as pd
@@ -14,11 +15,14 @@ import pytest
 import yaml
 
 from cory.report import archive
-from cory.report.numbers import Numbers
+from cory.report.archive import finished, run_frame
+from cory.report.numbers import Numbers, at_the_end, decimals, paired
 from cory.report.pages import markdown_of, write_page
 from cory.report.papers import Paper, load
 from cory.report.plots import draw_curves, panels
+from cory.runs.run_dir import RECORD
 from tests.support.composing import CONF, ROOT
+from tests.support.recorded_runs import record_run
 
 DOCS = ROOT / "docs" / "results"
 FILE = {
@@ -81,20 +85,6 @@ def test_a_table_has_means_differences_and_what_is_printed(
     )
     # 11.5 - 15, 21.5 - 35, 31.5 - 55: mean -13.5, s = 10
     assert "- score: B less 2 x A: -14 (-30 to 3), 3 seeds" in rest
-
-
-def test_what_agents_wrote_has_a_line_for_each_prompt(paper: Paper, runs: archive.Runs) -> None:
-    table = paper.tables["tab1"].model_copy(update={"texts": True})
-    for name, agent in (("a", "agent_0"), ("b", "agent_1")):
-        said = [(2, "P1", "later"), (1, "P2", f"{name} | x"), (1, "P1", f"{name} " * 99)]
-        runs["small", f"some/{name}"][f"probe/greedy/{agent}"] = pd.DataFrame(
-            [{"seed": seed, "text": json.dumps([prompt, text])} for seed, prompt, text in said]
-        )
-    lines = markdown_of(Numbers(table, runs, "small", paper.words)).splitlines()
-    assert "| prompt, then greedy responses | A | B |" in lines
-    assert r"| P2 | a \| x | b \| x |" in lines  # of the first seed
-    (cut,) = [line for line in lines if line.startswith("| P1 |")]
-    assert "later" not in cut and cut.count(" ...") == 2 and len(cut) < 280
 
 
 def test_a_page_keeps_its_words_and_gets_its_numbers(
@@ -168,3 +158,64 @@ def test_what_is_computed_is_what_the_papers_say() -> None:
     assert frame["skills/falls", "count", 0] == 0
     together = frame["toy/turns10/joint", "mean", 0]
     assert together > 1.1 * frame["toy/turns10/pi0.7", "mean", 0]
+
+
+def series(*values: float, first: int = 0) -> pd.Series:
+    return pd.Series(values, index=range(first, first + len(values)), dtype=float)
+
+
+def test_only_common_seeds_are_paired() -> None:
+    assert paired(series(1, 2, 5), series(0, 0, 0, first=1)).to_dict() == {1: 2, 2: 5}
+    assert paired(series(1, 2, 4), series(1 + 1e-8, 2, 3)).tolist() == [0, 0, 1]
+    assert paired(series(1, 2), series(1, 2, first=5)).empty
+
+
+def lines(values: dict[int, list[float]]) -> pd.DataFrame:
+    rows = [(s, i, v) for s, own in values.items() for i, v in enumerate(own)]
+    return pd.DataFrame(rows, columns=["seed", "iteration", "value"])
+
+
+def test_a_number_is_the_mean_of_the_last_values_of_each_seed() -> None:
+    frame = lines({3: [1, 2, 3, 4], 7: [10, 20, 30, 50]}).sample(frac=1, random_state=0)
+    assert at_the_end(frame, 2).to_dict() == {3: 3.5, 7: 40}
+    assert at_the_end(frame, 1).to_dict() == {3: 4, 7: 50}
+    assert at_the_end(frame, 1, iteration=1).to_dict() == {3: 2, 7: 20}
+    assert at_the_end(frame, 1, iteration=9).empty
+
+
+@pytest.mark.parametrize(
+    ("values", "digits"),
+    [((1.0, 1.4), 2), ((70, 90), 0), ((0.5001, 0.5002), 6), ((1080,), 0), ((0.352,), 3), ((0,), 0)],
+)
+def test_as_many_decimals_as_the_spread_has(values: tuple[float, ...], digits: int) -> None:
+    assert decimals(series(*values)) == digits
+
+
+def test_a_run_becomes_rows(tmp_path: Path) -> None:
+    def probe(text: str, **more: Any) -> dict[str, Any]:
+        line = {"kind": "probe", "who": "agent_0", "prompt": "P", "sample": 0}
+        return {**line, "turns": [{"response": text}], **more}
+
+    samples = [probe("R", sample=None), probe("drawn"), probe("no", kind="rollout")]
+    lines = [{"objective/score/agent_0": n + 0.5} for n in range(3)]
+    run_dir = tmp_path / "runs" / "small" / "paper" / "cory" / "imdb_ppo" / "seed1"
+    record_run(run_dir, lines, samples=samples)
+    about = {"experiment": "cory/imdb_ppo", "scale": "small", "seed": 1, "commit": "ab" * 20}
+    scores = {"agent_0": {"mmlu": {"value": 0.4, "stderr": 0.1}}}
+    record = {**about, "iterations": 3, "began": "2026-01-02T03:04:05", "benchmarks": scores}
+    (run_dir / RECORD).write_text(json.dumps(record))
+
+    (found,) = finished(tmp_path, "small", ["cory/imdb_ppo", "cory/imdb_cory"])
+    frame = run_frame(found)
+    stored = ("experiment", "scale", "seed", "commit", "date")
+    expected = ["cory/imdb_ppo", "small", 1, "abababa", "2026-01-02"]
+    assert [frame[name].unique().tolist() for name in stored] == [[one] for one in expected]
+    values = frame.set_index(["metric", "iteration"]).value
+    assert [values["objective/score/agent_0", n] for n in range(3)] == [0.5, 1.5, 2.5]
+    assert values["benchmark/mmlu/agent_0", 2] == 0.4
+    texts = frame[frame.text.notna()].set_index("metric").text.map(json.loads).to_dict()
+    assert texts == {"probe/greedy/agent_0": ["P", "R"], "probe/sampled/agent_0": ["P", "drawn"]}
+
+    (run_dir / RECORD).unlink()
+    with pytest.raises(ValueError, match=r"has no record\.json: its run is not finished"):
+        run_frame(run_dir)

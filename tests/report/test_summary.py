@@ -25,9 +25,7 @@ SCORE, KL, COMBINED = (f"{n}/agent_0" for n in ("eval/score", "objective/kl", "o
 PROMPTS = 24
 
 
-def trained(
-    run_dir: Path, gains: list[float], more: dict[str, Any] | None = None, tries: int | None = None
-) -> Path:
+def trained(run_dir: Path, gains: list[float], more: dict[str, Any] | None = None) -> Path:
     """Twelve iterations; prompt number n scores n before the training, and its gain more after."""
     lines: list[dict[str, Any]] = [
         {KL: 0.1 * n, COMBINED: float(n), "rollout/truncated_share/agent_0": 0.9, **(more or {})}
@@ -37,8 +35,7 @@ def trained(
     after = [old + gain for old, gain in zip(before, gains, strict=True)]
     lines[0]["before/score/agent_0"] = sum(before) / len(gains)
     lines[-1][SCORE] = sum(after) / len(gains)
-    scores = [score_line(n, *own, metric=SCORE, tries=tries)
-              for n, own in ((-1, before), (11, after))]  # fmt: skip
+    scores = [score_line(n, *own, metric=SCORE) for n, own in ((-1, before), (11, after))]
     return record_run(run_dir, lines, scores)
 
 

@@ -16,12 +16,9 @@ def read() -> list[Metric]:
 @pytest.mark.parametrize(
     ("logged", "title"),
     [
-        ("objective/kl/agent_12", "objective/kl, by agent"),
         ("objective/kl/observer_2", "objective/kl, by role"),
         ("eval/pass_at_16_low/agent_0", "eval/pass_at_<k>_low, by agent"),
-        ("reward/tone/agent_0", "reward/<part>, by agent"),
         ("reward/own/logged/my/share", "reward/logged/<name>"),
-        ("objective/kl", None),
         ("ppo/loss/policy/agent_1_turn_2", "ppo/loss/policy, by agent"),
         ("before/vote/turn_3", "eval/vote, by turn"),
         ("eval/win_rate_attacker_se/im", "eval/win_rate_<role>_se, by opponent"),

@@ -1,4 +1,4 @@
-"""What scripts/memory.py prints: hours by hand, layouts that have room, mistakes."""
+"""What scripts/memory.py prints: hours by hand, estimates, mistakes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from cory.memory import parts_of
 from cory.models.loading import skeleton
 from scripts import memory
-from scripts.memory import GPUS, estimated_hours, layout_lines, turns_of
+from scripts.memory import GPUS, estimated_hours, turns_of
 from tests.support.composing import parsed
 from tests.support.short_prompts import short_prompts
 
@@ -54,25 +54,11 @@ def test_hours_by_hand() -> None:
     assert hours - twice == pytest.approx(computing / 2 / 3600, rel=1e-3)
 
 
-@pytest.fixture
-def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For others the same is computed again."""
-    monkeypatch.setattr(memory, "GPUS", {"h100": H100})
-    monkeypatch.setattr(memory, "LAYOUTS", ("gpu1", "gpu4_zero2"))
-
-
-@pytest.mark.usefixtures("one_gpu")
-def test_layouts_that_cannot_share_the_batches_are_said() -> None:
-    words = ["algorithm.minibatch_size=2", "algorithm.prompts_per_iteration=8", "model=tiny"]
-    said = {text.split()[0]: text for text in layout_lines(memory.composed(words), words)}
-    assert "algorithm.minibatch_size=2: must be a multiple of the number of" in said["gpu4_zero2"]
-    assert "not possible" not in said["gpu1"] and said["gpu1"].split()[1] == "1"
-
-
-@pytest.mark.usefixtures("one_gpu")
 def test_the_command_prints_estimates_or_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(memory, "GPUS", {"h100": H100})  # for others the same is computed again
+    monkeypatch.setattr(memory, "LAYOUTS", ("gpu1", "gpu4_zero2"))
     monkeypatch.setattr("sys.argv", ["memory.py", "experiment=cory/gsm8k_cory"])
     memory.main()
     out = capsys.readouterr().out

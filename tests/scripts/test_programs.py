@@ -1,12 +1,16 @@
-"""Scripts as programs: each starts, says how it is used, and refuses options in a line."""
+"""Scripts start and say how they are used; the page of settings; mistakes in steps."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from scripts.benchmark import table
+from scripts.settings import PAGE, page
+from scripts.step_documents import (
+    worked,
+)
 from tests.support.commands import ROOT, Command
 
 # in environments of their own; and what is imported by another
@@ -34,10 +38,23 @@ def test_scripts_start_as_programs(tmp_path: Path) -> None:
         assert f"usage: {script}.py [-h]" in command.out
 
 
-def test_a_ratio_is_the_median_of_rounds() -> None:
-    seconds = {"ppo": [1.0, 2.0, 4.0], "cory": [3.0, 5.0, 8.0], "grpo": [1.0, 1.0, 1.0]}
-    assert table(seconds).splitlines()[2:] == [
-        "| ppo | 2.00 | - | - | - |",
-        "| cory | 5.00 | ppo | 2.50 | 2.00 to 3.00 |",
-        "| grpo | 1.00 | - | - | - |",
-    ]
+def test_the_page_is_what_the_script_writes() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page()
+    assert max(map(len, page().splitlines())) <= 120
+
+
+def test_every_setting_is_explained_where_it_is_first_given() -> None:
+    """But for those whose choices say it all."""
+    unexplained = re.findall(r"^\| `([\w.]+)` .+\|  \|$", page(), re.MULTILINE)
+    assert set(unexplained) == {"evaluation.split"}
+
+
+def test_later_steps_go_on_from_a_mistake() -> None:
+    wrong = {"4 * 6": 34, "41 - 9": 30}
+    said = worked("4 * 6 = 24. 7 + 24 = 31. 31 - 9 = 22.", lambda step, true: wrong.get(step, true))
+    assert said == "4 * 6 = 34. 7 + 34 = 41. 41 - 9 = 30."
+    shared = worked(
+        "17 - 5 = 12 stamps to share. 12 / 2 = 6.",
+        lambda step, true: 15 if step == "17 - 5" else true,
+    )
+    assert shared == "17 - 5 = 15 stamps to share. 15 / 2 = 7."

@@ -1,25 +1,26 @@
-"""Contexts are read once: equal ones, and the beginning that all of them share."""
+"""Contexts are read once: equal ones, and what all begin with; the cache holds the library's."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from transformers import PreTrainedModel
+from torch import Tensor
+from transformers import (
+    DynamicCache,
+    PreTrainedModel,
+)
 
-from cory.models.passes import cache_for, prefill
+from cory.models.passes import RoomyLayer, cache_for, prefill
 from tests.support.close import assert_close
 
 RULES = list(range(100, 120))  # 20 tokens
 CASES = {
     # contexts -> (rows, tokens) of each pass
     "all differ": ([[5, 9, 40], [7], [11, 12]], [(3, 3)]),
-    "equal ones": ([[5, 9], [7], [5, 9], [5, 9]], [(2, 2)]),
     "all equal": ([[5, 9]] * 4, [(1, 2)]),
-    "a long common beginning": ([[*RULES, 5, 9], [*RULES, 7]], [(1, 20), (2, 2)]),
     "both": ([[*RULES, 5], [*RULES, 7, 8], [*RULES, 5]], [(1, 20), (2, 2)]),
     "one is the beginning of the others": ([RULES, [*RULES, 7, 8]], [(1, 19), (2, 3)]),
     "a short common beginning": ([[*RULES[:15], 5], [*RULES[:15], 7]], [(2, 16)]),
-    "alone": ([[*RULES, 5]], [(1, 21)]),
 }
 
 
@@ -45,3 +46,30 @@ def test_each_context_is_read_once_and_gives_what_it_gives_alone(
         for layer, own in zip(cache.layers, alone.past_key_values.layers, strict=True):
             assert_close(layer.keys[row][:, mask[row]], own.keys[0], 1e-4)
             assert_close(layer.values[row][:, mask[row]], own.values[0], 1e-4)
+
+
+def states(rows: int, tokens: int, seed: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    keys = torch.randn(rows, 3, tokens, 4, generator=generator)
+    return keys, torch.randn(rows, 3, tokens, 5, generator=generator)
+
+
+def test_the_cache_is_the_librarys_without_copies() -> None:
+    """In bfloat16, whose keys lie across."""
+    ours, theirs = RoomyLayer(8, across=True), DynamicCache().layer_class_to_replicate()
+    memory = set()
+    for seed, tokens in enumerate((3, 1, 2)):
+        new = tuple(t.bfloat16() for t in states(4, tokens, seed))
+        assert all(map(torch.equal, ours.update(*new), theirs.update(*new)))
+        assert ours.get_seq_length() == theirs.get_seq_length()
+        assert ours.get_mask_sizes(1) == theirs.get_mask_sizes(1)
+        memory |= {ours.keys.data_ptr(), ours.values.data_ptr()}
+    assert len(memory) == 2
+    for layer in (ours, theirs):
+        layer.batch_select_indices(torch.tensor([2, 0]))
+    assert ours.keys.stride(2) == 1
+    new = tuple(t.bfloat16() for t in states(2, 2, 9))
+    found = ours.update(*new)
+    assert all(map(torch.equal, found, theirs.update(*new)))
+    assert found[0].stride(3) == 1  # many queries read them token by token
+    assert ours.keys.shape == (2, 3, 8, 4) and ours.keys.stride(2) == 1

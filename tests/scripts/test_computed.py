@@ -1,10 +1,9 @@
-"""The toy game: the paper's two observations, hand-worked values, and equilibria."""
+"""The toy game and the skill model: hand-worked values, and equilibria."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import product
 
 import pytest
 
@@ -13,12 +12,16 @@ from scripts.collaboration_game import (
     Game,
     collaboration,
     constant,
-    disagreements,
     exactly,
     joint,
-    observation_2,
     response,
     uniform,
+)
+from scripts.skills import (
+    ratio,
+    specialities,
+    trajectory,
+    update,
 )
 
 GAME = Game(6, uniform(4), 1, 0.5, 0.3)
@@ -26,23 +29,6 @@ GAME = Game(6, uniform(4), 1, 0.5, 0.3)
 
 def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
-
-
-def test_the_observations_on_their_grid_ties_included() -> None:
-    """The first and the second hold; with the equilibrium on the side of the better answer to a
-    coin, the coin's gain counts in the second.
-    """
-    levels = [n / 8 for n in range(-8, 8)]  # sums without rounding
-    rewards = [(col, ind) for col, ind in product(levels, levels) if col < ind]
-    printed = [2 * ind - col < 1 for col, ind in rewards]
-    assert printed == [observation_2(Game(2, exactly(1), 1, ind, col)) for col, ind in rewards]
-    even = [3 * ind - 2 * col <= 1 for col, ind in rewards]
-    wrong = sum(one != other for one, other in zip(printed, even, strict=True))
-    assert disagreements(1, 8) == {
-        "observation_1": (0, 9 * len(rewards)),
-        "observation_2": (0, len(rewards)),
-        "observation_2_even": (wrong, len(rewards)),
-    }
 
 
 def test_two_turns_by_hand_against_a_fixed_opponent() -> None:
@@ -74,3 +60,20 @@ def test_both_answer_each_other_in_an_equilibrium(
     answer = response(game, own, tau)
     for mine, best in zip((*own.before, own.after), (*answer.before, answer.after), strict=True):
         assert mine == pytest.approx(best, abs=1e-9)
+
+
+def test_eq_2_by_hand() -> None:
+    # .5 * 1.5, .3 * 1.3, .2 * 1.2 and their sum, 1.38
+    assert update([0.5, 0.3, 0.2]) == pytest.approx([0.75 / 1.38, 0.39 / 1.38, 0.24 / 1.38])
+    # before the first division by the sum: eq. 2 divides by it itself
+    assert update([1.0, 0.6, 0.4]) == pytest.approx(update([0.5, 0.3, 0.2]))
+    assert ratio([0.5, 0.3, 0.2], 0) == pytest.approx(1.5 / 1.38)  # eq. 3
+    curve = trajectory([0.5, 0.3, 0.2], 2)
+    assert curve[1] == update(curve[0]) and curve[2] == update(curve[1])
+    assert curve[0] == [0.5, 0.3, 0.2] and len(curve) == 3
+
+
+def test_three_models_often_choose_the_same_topic() -> None:
+    """Independently and with equal chances: 1/9, 6/9, 2/9 for one, two, three different topics."""
+    found = specialities(2000, 3, 3, 500, 15, seed=0)
+    assert found == pytest.approx({1: 1 / 9, 2: 6 / 9, 3: 2 / 9}, abs=0.04)
