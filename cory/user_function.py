@@ -16,6 +16,8 @@ from cory.config import ConfigError, nearest, require
 # what a user's code may raise: anything, and `sys.exit`, which would end a worker without a word
 RAISED = (Exception, SystemExit)
 
+_sources: dict[str, Path] = {}  # of the functions that this process uses, by what was typed
+
 
 @dataclass(frozen=True)
 class UserFunction:
@@ -42,13 +44,22 @@ def load_function(key: str, value: str) -> UserFunction:
         module = _module(place)
     except RAISED as error:  # whatever a user's module raises
         file = Path(place).expanduser().absolute()
-        raise ConfigError(f"{key}={value}: cannot be imported: {told(error, file)}") from error
+        missing = isinstance(error, FileNotFoundError) and not file.exists()
+        why = f"there is no {file}; files are looked for from the current folder"
+        why = why if missing else told(error, file)
+        raise ConfigError(f"{key}={value}: cannot be imported: {why}") from error
     known = [word for word in vars(module) if not word.startswith("_")]
     require(
         hasattr(module, name),
         f"{key}={value}: {module.__file__} has no {name}{nearest(name, known)}",
     )
-    return UserFunction(key, value, Path(str(module.__file__)), getattr(module, name))
+    _sources[value] = Path(str(module.__file__))
+    return UserFunction(key, value, _sources[value], getattr(module, name))
+
+
+def digests() -> dict[str, str]:
+    """The SHA-256 of the file of every function that this process uses, by what was typed."""
+    return {value: sha256(file.read_bytes()).hexdigest() for value, file in _sources.items()}
 
 
 def _module(place: str) -> ModuleType:
@@ -85,4 +96,6 @@ def told(error: BaseException, file: Path) -> str:
     text = f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}"
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename) == file]
+    if "'coroutine' object" in text:
+        text += "; is an await missing?"
     return f"{file}, line {lines[-1]}: {text}" if lines else text

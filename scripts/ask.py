@@ -40,7 +40,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--remote-code", action="store_true", help="let the checkpoint's own Python run"
     )
-    return parser.parse_args()
+    return parser.parse_intermixed_args()
 
 
 def conversation(team: TrainedTeam, question: str, agent: str | None, how: dict[str, Any]) -> str:
@@ -50,7 +50,8 @@ def conversation(team: TrainedTeam, question: str, agent: str | None, how: dict[
     for one in said:
         lines.append(f"{one.agent} ({one.role}, round {one.round + 1}):")
         lines.append(textwrap.indent(one.text.strip() or "(nothing)", "    "))
-    if sum(one.round == said[-1].round for one in said) > 1:
+    debated = team.config.algorithm.name != "team"
+    if debated and sum(one.round == said[-1].round for one in said) > 1:
         lines.append(f"Vote: {team.vote(said) or 'no answer could be read'}")
     return "\n".join(lines)
 

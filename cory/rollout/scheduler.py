@@ -20,6 +20,7 @@ from cory.config import ConfigError, SamplingConfig
 from cory.episode import Asked, Context, Episode, Prompt, Turn, absent_turn
 from cory.models.policy import Actor
 from cory.rewards import Reward
+from cory.runs.signals import Stopped, stopping
 from cory.seeding import Key, uniforms
 
 # turns of the loop in which nobody asks, after which all wait: what is asked within
@@ -168,6 +169,8 @@ class RollOut:
                 now_ended = sum(task.done() for task in tasks)
                 if waiting or now_ended > ended:
                     moved, ended = time.monotonic(), now_ended
+                elif stopping():  # nothing of this roll-out is used
+                    _fail(Stopped("left while episodes were waiting; they begin again"))
                 elif time.monotonic() - moved > WAIT_S:
                     waits = next(c for c, task in zip(casts, tasks, strict=True) if not task.done())
                     _fail(ConfigError(f"prompt {waits.prompt.id}: its play waits for {WAIT_S:g} s"))
@@ -193,6 +196,8 @@ class RollOut:
                 return made
             if kind == "refused":
                 raise ConfigError(told)
+            if kind == "stopped":
+                raise Stopped(told)
             if kind == "failed":
                 raise RuntimeError(f"the first process failed:\n{told}")
             if kind == "speak":
@@ -265,9 +270,10 @@ def _raise_of(tasks: Sequence[asyncio.Future[None]]) -> None:
 
 def _fail(error: BaseException) -> NoReturn:
     """Raise an error in every process."""
-    refused = isinstance(error, ConfigError)
-    told = str(error) if refused else "".join(traceback.format_exception(error))
-    distributed.from_first(("refused" if refused else "failed", told))
+    kinds = {ConfigError: "refused", Stopped: "stopped"}
+    kind = next((name for of, name in kinds.items() if isinstance(error, of)), "failed")
+    told = "".join(traceback.format_exception(error)) if kind == "failed" else str(error)
+    distributed.from_first((kind, told))
     raise error
 
 

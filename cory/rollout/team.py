@@ -61,7 +61,10 @@ class Agent:
         TooLong where `shown` leaves no room for a reply; a play may catch it and show less.
         """
         rules, cast = self._rules, self._cast
-        require(well_formed(shown), f"{self.name} can be shown a text or messages, got {shown!r}")
+        hint = "; is an await missing?" if inspect.iscoroutine(shown) else ""
+        require(
+            well_formed(shown), f"{self.name} can be shown a text or messages, got {shown!r}{hint}"
+        )
         said = sum(cast.spoken.values())
         require(
             said < rules.most,

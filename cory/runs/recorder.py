@@ -30,6 +30,7 @@ from cory.config import Config, ConfigError, require
 from cory.episode import Episode, Metrics, reward_columns
 from cory.runs.files import Line, append_lines, keep_lines, whole_lines, write_whole
 from cory.runs.run_dir import METRICS, RECORD, SAMPLES, SCORES, TIME, TIMES, read_settings, resolved
+from cory.user_function import digests
 
 TRAINING = "training"  # kind of line in samples.jsonl; evaluation/ and the loop write the others
 PACKAGES = (  # that results depend on
@@ -257,6 +258,11 @@ class Recorder:
             self.clean = self.clean and state["clean"] and state["commit"] == self.commit
             sizes = state["sizes"]
             print(f"resumed after iteration {done}", flush=True)
+            for name, digest in digests().items():
+                if state["functions"].get(name, digest) != digest:
+                    distributed.note(
+                        f"{name} has changed; from here on the run follows it as it is"
+                    )
         kept = {}
         for name, size in sizes.items():
             path = self.run_dir / name
@@ -319,6 +325,7 @@ class Recorder:
             "last": dict(self.last),
             "commit": self.commit,
             "clean": self.clean,
+            "functions": digests(),
         }
 
     def finish(self) -> None:
