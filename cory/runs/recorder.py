@@ -260,9 +260,7 @@ class Recorder:
             print(f"resumed after iteration {done}", flush=True)
             for name, digest in digests().items():
                 if state["functions"].get(name, digest) != digest:
-                    distributed.note(
-                        f"{name} has changed; from here on the run follows it as it is"
-                    )
+                    distributed.note(f"{name} has changed; the run goes on with it as it is now")
         kept = {}
         for name, size in sizes.items():
             path = self.run_dir / name
