@@ -15,8 +15,6 @@ from torch import Tensor
 
 from cory.config import Config
 from cory.episode import Batch
-from cory.models.policy import Policy
-from cory.runtime.summary import episodes
 from cory.seeding import uniforms
 from cory.trainers.ppo import Estimate
 from tests.support.building import LetterShare, build, measure, steps
@@ -121,18 +119,12 @@ def test_credit(team: Team, tmp_path: Path, credit: str, expected: list[float]) 
     ("what", "rule"),
     [
         ("{'one': 1}", "returns no reward of two, which spoke"),
-        ("{'one': 1, 'tow': 1}", "returns a reward of tow, no agent; did you mean two?"),
         ("{'one': [1], 'two': 1}", "returns 1 rewards of one, which spoke 2 times"),
         ("{'one': 'x', 'two': 1}", "returns 'x' as a reward of one: no number"),
-        ("'high'", "must return a number for each agent"),
         ("team.three", "line 7: AttributeError: algorithm.agents has no three"),
         ("1 / 0", "line 7: ZeroDivisionError: division by zero"),
         ("await team.one.say('')", "can be shown a text or messages, got ''"),
         ("await team.one.say('long ' * 90)", "they exceed its model's context"),
-        (
-            "[await team.one.say('more') for _ in range(99)]",
-            "asks for more than algorithm.max_utterances=64 utterances in an episode",
-        ),
     ],
 )
 def test_a_play_that_breaks_a_rule_is_refused_with_its_line(
@@ -202,8 +194,6 @@ def test_a_fixed_agent_speaks_and_never_learns(team: Team) -> None:
     [
         (["algorithm.agents=[one,one]"], "agents", "must not name one twice"),
         (["algorithm.agents=[team,one]"], "agents", "must not name team"),
-        (["algorithm.agents=[]"], "agents", "at least 1"),
-        (["algorithm.agents=['a b']"], "agents", "match"),
         (["algorithm.fixed={three:start}"], "fixed", "names three, not among algorithm.agents"),
         (["algorithm.fixed={one:start,two:start}"], "fixed", "nobody learns"),
         (["algorithm.policies={one:a}"], "policies", "each once; look at two"),
@@ -242,11 +232,6 @@ def test_replies_say_what_they_are(team: Team) -> None:
         assert turn.text == turn.response and turn.ids == turn.response_ids
         assert turn.logprob == sum(turn.sampler_logprobs) < 0
         assert turn.cut_off == (turn.ids[-1] not in stops)
-
-
-def embedding(policy: Policy) -> Tensor:
-    weight: Tensor = policy.model.lm.get_input_embeddings().weight
-    return weight.detach()
 
 
 def test_self_play_against_earlier_versions(team: Team, tmp_path: Path) -> None:
@@ -363,20 +348,3 @@ def test_textarena_games_are_played(team: Team, monkeypatch: pytest.MonkeyPatch)
         ]
         assert episode.turns[-1].score == 1
         assert heap == 1 or episode.turns[-2].score == -1
-
-
-def test_the_end_of_a_run_shows_what_the_environment_has_told() -> None:
-    def turn(context: str, response: str) -> dict[str, Any]:
-        return {"agent": "a", "role": "a", "score": 1.0, "context": context, "response": response}
-
-    turns = [turn("Game 3. Guess:", "5"), turn("Game 3. 5: higher. Guess:", "9"), turn("9", "")]
-    line = {"kind": "training", "iteration": 1, "prompt": "Game 3.", "turns": turns}
-    assert episodes([line], own_play=True).splitlines() == [
-        "iteration 2: Game 3.",
-        "    > Guess:",
-        "  a: 5  [+1.00]",
-        "    > : higher. Guess:",
-        "  a: 9  [+1.00]",
-        "  a: (absent)  [+1.00]",
-    ]
-    assert "Guess" not in episodes([line])

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 import cory.config
 from cory.config import (
     ConfigError,
-    OptimiserConfig,
     Settings,
     experiment_names,
     plan_of,
@@ -19,20 +17,6 @@ from cory.config.options import ALGORITHMS, REWARDS, TASKS, load
 from tests.support.composing import CONF, compose_config, leaves, options, parsed
 
 TABLES = {"algorithm": ALGORITHMS, "task": TASKS, "reward": REWARDS}
-# the folders of conf/small, and the options that the files of each are named by
-SMALL = {
-    "model": ("model",),
-    "task": ("task",),
-    "reward": ("reward",),
-    "algorithm": ("algorithm",),
-    "task_algorithm": ("task", "algorithm"),
-    "experiment": ("experiment",),
-}
-# files of conf/small that no option is named by: others build on them
-PARTS = {
-    "task": {"sums", "word_game"},
-    "reward": {"no_reward"},
-}
 # the tiny model in place of one that does not fit two CPU cores
 TINY = {
     "gpt2_large": "tiny",
@@ -197,14 +181,6 @@ def test_every_option_parses_and_has_its_name(group: str) -> None:
         assert names == set(table) and all(callable(load(one.builder)) for one in table.values())
 
 
-@pytest.mark.parametrize(("folder", "groups"), SMALL.items())
-def test_every_small_form_is_of_options_that_there_are(
-    folder: str, groups: tuple[str, ...]
-) -> None:
-    known = {"_".join(names) for names in product(*map(options, groups))}
-    assert set(options(f"small/{folder}")) - known == PARTS.get(folder, set())
-
-
 @pytest.fixture
 def mine(tmp_path: Path) -> str:
     """An override that makes `experiment=mine` known."""
@@ -239,10 +215,6 @@ def test_who_wins_over_whom(mine: str) -> None:
     last = parsed(*typed, *ask, "fidelity=official", "scale=small", "model=gpt2_xl")
     assert (last.seed, last.algorithm.kl_coef, last.task.source) == (7, 0.05, "path")
     assert (last.model.name, last.model.path) == ("tiny_2x", "here")
-
-
-def test_every_algorithm_has_a_schedule_and_a_choice_of_optimisers() -> None:
-    assert all(issubclass(option.settings, OptimiserConfig) for option in ALGORITHMS.values())
 
 
 def test_settings_hold_no_values() -> None:

@@ -45,16 +45,10 @@ BASES = {
 REFUSED = {
     "quickstart": """
 algorithm.clip_range=abc -> Input should be a valid number
-algorithm.epochs=1.5 -> Input should be a valid integer
-evaluation.greedy=often -> Input should be a valid boolean
 algorithm.clip_range=0 -> Input should be greater than 0
-algorithm.kl_coef=-0.1 -> Input should be greater than or equal to 0
-evaluation.k=[] -> List should have at least 1 item
 evaluation.k=[one] -> evaluation.k.0=one: Input should be a valid integer
 hardware.rendezvous=':29500' -> String should match pattern
 keep_best_mode=best -> Input should be 'max' or 'min'
-run_dir='' -> run_dir=: Value should have at least 1 item
-algorithm.sampling=3 -> Input should be a valid dictionary or
 algorithm.name=x -> algorithm.name=x: must be one of cory, grpo, imitation, maft, maporl,
 algorithm.advantages=group -> algorithm.samples_per_prompt=1: must be at least 2 with
 algorithm.minibatch_size=128 -> must divide a policy's 64 turns per iteration
@@ -70,7 +64,7 @@ task.max_prompt_tokens=1 -> must not be below task.min_prompt_tokens=2
 task.observer_template='{answers}{query}{x}' -> must not contain {x}
 task.observer_template='{answers}' -> must contain {query}
 evaluation.k=[1,2] -> must not exceed evaluation.samples=1
-evaluation.k=[1,2] ; evaluation.samples=2 -> needs a task with answers (task.answer_column); task=imdb
+evaluation.k=[1,2] ; evaluation.samples=2 -> needs a task with answers (task.answer_c
 hardware.processes=128
     -> 128 processes are more than algorithm.prompts_per_iteration=64
     -> algorithm.minibatch_size=64: must be a multiple of the number of proc
@@ -225,19 +219,13 @@ def test_names_of_trl_get_ours(name: str) -> None:
 @pytest.mark.parametrize(
     ("key", "ours"),
     [
-        ("algorithm.clip_rang", "algorithm.clip_range"),
-        ("learning_rate", "algorithm.learning_rate"),
         ("learning_rat", "algorithm.learning_rate"),
         ("sampling.top_k", "algorithm.sampling.top_k"),
-        ("algorithm.sampling.topk", "algorithm.sampling.top_k"),
         ("modl", "model"),
     ],
 )
 def test_a_misspelt_key_gets_a_suggestion(key: str, ours: str) -> None:
     assert meant(key, flat(composed("quickstart"))) == f"; did you mean {ours}?"
-    if key.startswith("algorithm."):
-        (line,) = refusal("quickstart", f"{key}=1")
-        assert line == f"{key} is not a setting; did you mean {ours}?"
 
 
 def test_a_setting_without_a_value() -> None:

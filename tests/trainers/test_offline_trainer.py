@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import torch
 
 from cory.config import Config
 from cory.functional.losses import self_play_loss
-from cory.trainers.offline import INSTRUCTION, OfflineExample, OfflineTrainer
+from cory.trainers.offline import OfflineExample, OfflineTrainer
 from cory.trainers.sanity_checks import FirstUpdateError
 from tests.support.playing import (
     IMITATION,
@@ -148,11 +147,6 @@ def test_self_play_learns_the_tokens_that_were_sampled(self_play: Settings) -> N
     assert sampled and sampled <= learnt | {()}
     for ids in learnt:
         assert tokenizer.decode(ids, skip_special_tokens=True).strip()  # nothing empty
-    said = [one for own in trainer.games or [] for one in own]
-    assert INSTRUCTION not in {one.source for one in said}
-    # millions of them are kept: four bytes each
-    assert all(isinstance(ids, array) and ids.itemsize == 4
-               for one in said for ids in (one.context_ids, one.response_ids))  # fmt: skip
 
 
 @pytest.fixture
@@ -172,8 +166,6 @@ def one_game(self_play: Settings, tmp_path: Path) -> Settings:
     ("words", "worth", "weight", "kl_share"),
     [
         (["kl_in_advantage=true"], [4 / 9, 5 / 9], 1.0, 0.5),
-        (["kl_in_advantage=false"], [4 / 9, 5 / 9], 1.0, 0.5),
-        (["average=utterance", "kl_in_advantage=true"], [4 / 9, 5 / 9], 0.5, 1.0),
         (["average=utterance", "kl_in_advantage=false"], [4 / 9, 5 / 9], 0.5, 1.0),
         (["decay=0.25"], [0.2, 0.8], 1.0, 0.5),
         (["decay=0.5", "normaliser=printed"], [2 / 7, 4 / 7], 1.0, 0.5),
