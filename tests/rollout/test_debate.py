@@ -294,15 +294,6 @@ def test_a_summary_stands_for_the_others_where_models_do_not_chat() -> None:
     assert script.shown[7][3][0] == "How many? 0b0 S110"
 
 
-def test_what_does_not_fit_is_left_out_and_counted() -> None:
-    script = Script(marked)
-    held = maft_debate(3, 2, summary=True, room=20)  # "Sum up: [1] 0a0" has 15
-    (episode,) = script.play(held.play, PROMPTS[:1])
-    assert script.shown[4][3] == ["Sum up: [1] 0a0"]
-    assert script.shown[6][3] == [[user("How many?")]]
-    assert [turn.shortened for turn in episode.turns] == [False] * 3 + [True] * 3
-
-
 def test_where_no_answer_can_be_summed_up_the_answers_themselves_are_shown() -> None:
     """A summariser's prompt has no bare question to fall back to: one long answer fills it."""
 

@@ -107,39 +107,15 @@ def saved(config_of: ConfigOf, tmp_path: Path) -> Saved:
     return Saved(tmp_path, config_of().hardware)
 
 
-def flip_a_byte(folder: Path) -> None:
-    path = folder / "state_0.pt"
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_is_left(saved: Saved) -> None:
+    assert saved.newest() == 3
+    path = saved.folder / "000003" / "state_0.pt"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-
-
-def lose_a_file(folder: Path) -> None:
-    (folder / "state_0.pt").unlink()
-
-
-def tear_the_manifest(folder: Path) -> None:
-    path = folder / "manifest.json"
-    path.write_text(path.read_text()[:20])
-
-
-@pytest.mark.parametrize(
-    ("damage", "word"),
-    [
-        (flip_a_byte, "state_0.pt is not what was written"),
-        (lose_a_file, "state_0.pt is not what was written"),
-        (tear_the_manifest, "its manifest.json cannot be read"),
-    ],
-)
-def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_is_left(
-    saved: Saved, damage: Callable[[Path], None], word: str
-) -> None:
-    assert saved.newest() == 3
-    damage(saved.folder / "000003")
-    with pytest.raises(ConfigError) as refusal:
+    said = "000003 is damaged: state_0.pt is not what was written; delete it to go on from the one"
+    with pytest.raises(ConfigError, match=said):
         saved.newest()
-    before = f"{saved.folder / '000003'} is damaged: {word}; delete it to go on from the one before"
-    assert str(refusal.value) == f"{before} it"
     shutil.rmtree(saved.folder / "000003")
     assert saved.newest() == 2
     shutil.rmtree(saved.folder)
@@ -180,12 +156,11 @@ def test_only_the_last_ones_are_kept(config_of: ConfigOf, tmp_path: Path) -> Non
     assert sorted(p.name for p in saved.folder.iterdir()) == ["000002", "000003"]
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("write")])
 def test_a_failed_write_leaves_the_last_good_one(
-    saved: Saved, monkeypatch: pytest.MonkeyPatch, error: Exception
+    saved: Saved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise error
+    def fail(*_: object) -> None:  # as torch tells of a full disk
+        raise RuntimeError("write")
 
     with monkeypatch.context() as patch:
         patch.setattr(torch, "save", fail)

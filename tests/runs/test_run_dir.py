@@ -59,12 +59,8 @@ def files_of(folder: Path) -> dict[str, bytes]:
     ("make", "said"),
     [
         (one_file("agents/mine.txt"), "holds agents but no config.yaml: it is no run; name a new"),
-        (one_file("seed0/config.yaml"), "holds seed0 but no config.yaml"),
         (one_file(SETTINGS, b"host: example\n"), "holds a config.yaml that is not of a run"),
         (one_file(SETTINGS, b"- 1\n"), "cannot be read (it is no mapping)"),
-        (one_file(SETTINGS, b"\xff\xfe\x00"), "cannot be read ("),
-        (one_file(SETTINGS, b"model: ${nowhere}\n"), "cannot be read ("),
-        (one_file(f"{SETTINGS}/mine"), "there is no run"),
     ],
 )
 def test_a_folder_of_others_is_refused_and_stays_as_it_was(

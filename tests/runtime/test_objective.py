@@ -79,14 +79,6 @@ def test_each_job_tells_its_own_number_and_failed_ones_are_told_as_failed(tuned:
             _ = told[2].return_value
 
 
-@pytest.mark.slow
-def test_a_metric_that_is_not_there_is_refused(tuned: Tuned) -> None:
-    code, told, err = tuned("seed=0", "objective=eval/greedy/agent_0")
-    said = "error: 0: objective=eval/greedy/agent_0 of the run in "
-    assert code == 1 and err.startswith(said) and err.count("\n") == 1
-    assert told[0].status == JobStatus.FAILED
-
-
 def test_the_nearest_metric_is_named(tmp_path: Path) -> None:
     final = {SCORE: 0.5, "role/agent_0": 1.0, "lost": math.nan}
     (tmp_path / RECORD).write_text(json.dumps({"final": final}))
