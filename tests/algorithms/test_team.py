@@ -77,12 +77,16 @@ def returning(what: str) -> str:
 def test_what_is_returned_is_the_reward(team: Team) -> None:
     trainer = build(team(returning('{"one": [0.5, 2], "two": 4}')), LetterShare())
     metrics = trainer.step(0)
-    long = 0
+    stops, long = trainer.agents["one"].bundle.stops, 0
     for episode in trainer.episodes:
         first, again, *rest = episode.turns
         assert (first.score, first.credit, again.score, again.credit) == (0.5, 2.5, 2, 2)
         assert [(turn.score, turn.credit) for turn in rest] == [(4, 4)] * len(rest)
         assert again.context == (first.text or "nothing") and again.round == 1
+        for turn in episode.turns:  # each is what `say` has replied
+            assert turn.text == turn.response and turn.ids == turn.response_ids
+            assert turn.logprob == sum(turn.sampler_logprobs) < 0
+            assert turn.cut_off == (turn.ids[-1] not in stops)
         long += len(rest)
     assert 0 < long < 8  # not everybody speaks in every episode
     assert metrics["rollout/utterances/two"] == long / 8
@@ -216,24 +220,6 @@ def test_an_evaluation_has_the_teams_score_and_each_agents(team: Team, tmp_path:
     assert metrics["eval/score/team"] == sum(2 if two else 1 for two in spoke) / 16
 
 
-def test_replies_say_what_they_are(team: Team) -> None:
-    text = (
-        "import math\nseen = []\n"
-        "async def play(prompt, team):\n"
-        "    reply = await team.one.say(prompt.text)\n"
-        "    seen.append((reply.text, reply.ids, reply.logprob, reply.cut_off))\n"
-        "    return 0\n"
-    )
-    trainer = build(team(text, "algorithm.agents=[one]"))
-    trainer.step(0)
-    stops = trainer.agents["one"].bundle.stops
-    for episode in trainer.episodes:
-        (turn,) = episode.turns
-        assert turn.text == turn.response and turn.ids == turn.response_ids
-        assert turn.logprob == sum(turn.sampler_logprobs) < 0
-        assert turn.cut_off == (turn.ids[-1] not in stops)
-
-
 def test_self_play_against_earlier_versions(team: Team, tmp_path: Path) -> None:
     text = "async def play(prompt, team):\n" + (
         "    first = await team.one.say(prompt.text)\n"
@@ -295,14 +281,7 @@ def test_a_role_is_paid_above_its_own_baseline(team: Team) -> None:
     assert given[1] == pytest.approx([2 - 0.75, 1 - 0.75, -3.0] * 8)
 
 
-def test_corys_credit_may_be_a_function(config_of: ConfigOf, tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text("def half(turns):\n    return [turns[0].score + turns[1].score / 2] * 2\n")
-    trainer = build(config_of("algorithm=cory", f"algorithm.credit={file}:half"), LetterShare())
-    trainer.step(0)
-    for episode in trainer.episodes:
-        first, second = (turn.score or 0.0 for turn in episode.turns)
-        assert [turn.credit for turn in episode.turns] == [first + second / 2] * 2
+def test_a_credit_of_another_length_is_refused(config_of: ConfigOf, tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text("def short(turns):\n    return [1]\n")
     wrong = build(config_of("algorithm=cory", f"algorithm.credit={tmp_path}/wrong.py:short"))
     said = refusal(lambda: wrong.step(0))

@@ -194,12 +194,6 @@ def test_a_debate_ends_when_enough_agree() -> None:
     assert not any(turn.absent for turn in episodes[1].turns)
 
 
-def test_answers_that_cannot_be_read_are_no_consensus() -> None:
-    held = debate(2, 2, CHAT, consensus=0.5, read=lambda response: None)
-    episodes = Script(marked).play(held.play, PROMPTS)
-    assert not any(turn.absent for episode in episodes for turn in episode.turns)
-
-
 def test_what_a_server_finds_too_long_is_asked_again_in_shorter_words() -> None:
     def say(agent: str, asked: Asked) -> str | None:
         return None if len(asked.context) > longest else marked(agent, asked)  # messages

@@ -69,13 +69,6 @@ def test_a_run_that_repeats_iterations_ends_with_the_same_agents(
     assert again.kept() == 5
 
 
-def test_another_metric_begins_anew(tmp_path: Path) -> None:
-    run = Run(tmp_path)
-    run.loop.best = ("eval/score/agent_0", "max", 9.0, 0)
-    run.iterate(1, [0.1])
-    assert run.kept() == 2
-
-
 @pytest.mark.parametrize("key", ["keep_best", "objective"])
 def test_a_metric_that_no_evaluation_has_is_refused_with_the_nearest(
     key: str, capsys: pytest.CaptureFixture[str]

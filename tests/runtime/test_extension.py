@@ -30,12 +30,6 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def record(run_dir: Path) -> dict[str, object]:
-    found = json.loads((run_dir / "record.json").read_text())
-    assert isinstance(found, dict)
-    return found
-
-
 def same_bytes(one: Path, other: Path) -> bool:
     """Whether two runs left the same bytes."""
     names = ("metrics.jsonl", "samples.jsonl")
@@ -56,7 +50,7 @@ def test_an_extended_run_ends_as_one_of_that_length(run: Run, tmp_path: Path) ->
     assert "goes on with the run in x" in longer.out
     assert (tmp_path / "x/metrics.jsonl").read_bytes().startswith(first)
     assert same_bytes(tmp_path / "x", tmp_path / "whole")
-    assert record(tmp_path / "x")["iterations"] == 4
+    assert json.loads((tmp_path / "x/record.json").read_text())["iterations"] == 4
     again = run("run_dir=x", "algorithm.iterations=4", *EVEN)
     assert again.wait() == 0 and "is complete" in again.out
 

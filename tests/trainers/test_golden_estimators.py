@@ -8,8 +8,8 @@ that each bound of the ratio is met with advantages of both signs.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,14 +35,6 @@ RLOO = GOLDEN["rloo"]
 AVERAGES = {"grpo": "responses", "bnpo": "tokens", "dapo": "tokens", "dr_grpo": "constant"}
 # what TRL divides advantages by and cory does not: the loss is then of TRL's advantages
 ELSEWHERE = ("scale_rewards batch", "normalize_advantages True")
-
-
-@dataclass
-class Agent:
-    """A policy as the objective sees it."""
-
-    engine: ActorCriticModel
-    kl_coef: float
 
 
 def settings(name: str, case: dict[str, Any]) -> PPOConfig:
@@ -95,12 +87,12 @@ def estimated(config: PPOConfig, batch: Batch) -> Estimate:
     return estimator_of(config)(batch, groups, in_reward)
 
 
-def loss_of(config: PPOConfig, batch: Batch, estimate: Estimate, size: int) -> Agent | Any:
+def loss_of(config: PPOConfig, batch: Batch, estimate: Estimate, size: int) -> Any:
     """The loss in microbatches of `size`, and the model with its gradient."""
-    agent = Agent(policy(), config.kl_coef)
+    agent: Any = SimpleNamespace(engine=policy(), kl_coef=config.kl_coef)
     mask = batch.response_mask
     average = loss_average(config.loss_average, mask, config.sampling.max_response_tokens)
-    objective = Objective(config, agent, batch, estimate, average, mask.sum())  # type: ignore[arg-type]
+    objective = Objective(config, agent, batch, estimate, average, mask.sum())
     total = torch.zeros(())
     for index in torch.arange(len(batch)).split(size):
         loss, _ = objective(index)

@@ -65,14 +65,14 @@ def test_ppo_goes_through_its_schedule_once_in_a_run(config_of: Settings) -> Non
 
 def test_a_verifier_goes_through_its_schedule_once_in_a_run(questions: Settings) -> None:
     """However many examples an iteration finds."""
-    config = questions(*VERIFIER, *FALLING)
+    config = questions(*VERIFIER, *FALLING, "algorithm.epochs=2")
     trainer = build_verifier(config)
     (policy,) = trainer.agents.values()
     expected = []
     for iteration in range(2):
         rates = rates_of(policy)
         metrics = trainer.step(iteration)
-        steps = math.ceil(metrics["verifier/examples"] / config.algorithm.minibatch_size)
+        steps = 2 * math.ceil(metrics["verifier/examples"] / config.algorithm.minibatch_size)
         expected = [3e-3 * linear((iteration + (n + 0.5) / steps) / 2) for n in range(steps)]
         assert steps > 0 and rates == pytest.approx(expected)
         assert metrics["verifier/learning_rate"] == pytest.approx(expected[-1])

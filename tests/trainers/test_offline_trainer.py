@@ -44,18 +44,13 @@ SEVEN_WORDS = [  # to train on, with room for what is said of them
 
 
 @pytest.fixture
-def teacher(tmp_path: Path) -> Path:
-    return write_games(tmp_path / "teacher.jsonl", GAMES)
-
-
-@pytest.fixture
-def imitation(config_of: Settings, tiny_model: str, tmp_path: Path, teacher: Path) -> Settings:
+def imitation(config_of: Settings, tiny_model: str, tmp_path: Path) -> Settings:
     """Imitation of GAMES; all four words are trained on."""
     base = [
         *IMITATION,
         f"model.path={tiny_model}",
         f"run_dir={tmp_path}/run",
-        f"algorithm.games={teacher}",
+        f"algorithm.games={write_games(tmp_path / 'teacher.jsonl', GAMES)}",
         "algorithm.prompts_per_iteration=2",
         *SEVEN_WORDS,
     ]

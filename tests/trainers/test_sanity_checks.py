@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import MixtralConfig, MixtralForCausalLM
 
 from cory.config import Config
 from cory.models.engine import Engine
@@ -22,7 +21,6 @@ from cory.trainers.sanity_checks import (
     typical_worst,
 )
 from tests.support.building import LetterShare, build, steps
-from tests.support.fixtures import LONGEST, make_tokenizer, save
 
 ConfigOf = Callable[..., Config]
 
@@ -97,48 +95,6 @@ def test_every_agents_first_update_is_checked(
     monkeypatch.setattr(sanity_checks, "check_first_update", check)
     steps(build(config_of(), LetterShare()), 0, 1)
     assert checked == ["agent_0", "agent_1"]  # and no later one
-
-
-@pytest.fixture(scope="module")
-def noisy_model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A mixture of experts whose router is noisy in training mode."""
-    tokenizer = make_tokenizer()
-    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": LONGEST}
-    torch.manual_seed(0)
-    model = MixtralForCausalLM(
-        MixtralConfig(
-            vocab_size=len(tokenizer),
-            **sizes,
-            **heads,
-            num_local_experts=4,
-            router_jitter_noise=0.9,
-            attention_dropout=0.5,
-            initializer_range=0.2,
-            eos_token_id=tokenizer.eos_token_id,
-        )
-    )
-    return save(model, tokenizer, str(tmp_path_factory.mktemp("noisy_model")))
-
-
-@pytest.mark.parametrize("sharing", ["copies", "adapters"])
-@pytest.mark.parametrize("checkpointing", [False, True])
-def test_the_ratio_of_the_first_step_is_one(
-    config_of: ConfigOf, noisy_model: str, sharing: str, checkpointing: bool
-) -> None:
-    config = config_of(
-        "algorithm=grpo",
-        "algorithm.epochs=1",
-        "algorithm.kl_coef=0",
-        f"model.path={noisy_model}",
-        f"model.sharing={sharing}",
-        "model.adapter.dropout=0.5",
-        f"hardware.gradient_checkpointing={checkpointing}".lower(),
-    )
-    metrics = build(config, LetterShare()).step(0)
-    assert metrics["ppo/policy/ratio/agent_0"] == pytest.approx(1, abs=1e-6)
-    assert metrics["ppo/policy/approxkl/agent_0"] < 1e-12
-    assert metrics["ppo/gradient_norm/agent_0"] > 0
 
 
 def test_a_fingerprint_is_the_sum_of_all_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
