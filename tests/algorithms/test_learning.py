@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from cory.config import Config
-from tests.support.building import LetterShare, build, measure
-from tests.support.composing import parsed
+from tests.support.building import LetterShare, build
 from tests.support.playing import SPAG, build_games, game_config
 
 pytestmark = pytest.mark.slow
@@ -43,36 +42,6 @@ def test_the_score_rises(config_of: Callable[..., Config], algorithm: str) -> No
         scores.append(sum(agents) / len(agents))
     gain = sum(scores[-5:]) / 5 - sum(scores[:5]) / 5
     assert gain > MARGIN, scores
-
-
-@pytest.mark.usefixtures("config_of")  # it joins a process group
-def test_imitation_reads_a_scripted_players_hints(tmp_path: Path) -> None:
-    """The win rate against a scripted attacker rises by 0.1.
-
-    Learnt are 240 games of the scripted players about four words, whose hints are few and true. As
-    the defender an untrained model ties; an imitator has to tell from the attacker's hints which
-    word is meant, and every wrong guess loses.
-    """
-    (tmp_path / "run").mkdir()
-    config = parsed(
-        *("experiment=spag/llama2_im", "scale=small", f"run_dir={tmp_path}/run"),
-        *("task.source=list", "task.words=[music,police,war,school,doctor]", "task.max_turns=2"),
-        *("task.train_words=4", "task.test_words=1", "task.scripted.guile=0.0"),
-        *("task.scripted.least_lift=2.5", "task.scripted.least_sentences=12"),
-        *("algorithm.opponents.itself=null", "evaluation.probes=[]"),
-        *("evaluation.prompts=4", "evaluation.samples=20", "algorithm.role_weights=false"),
-        *("algorithm.iterations=1", "algorithm.prompts_per_iteration=240", "algorithm.epochs=6"),
-        *("algorithm.minibatch_size=16", "algorithm.learning_rate=1.5e-3"),
-    )
-    trainer = build_games(config)
-
-    def win_rate() -> float:
-        found, _ = measure(trainer, config, tmp_path, final=False)
-        return found["eval/win_rate_defender/scripted"]
-
-    before = win_rate()
-    trainer.step(0)
-    assert win_rate() > before + MARGIN
 
 
 def test_self_play_learns_not_to_say_the_word(

@@ -4,6 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 import cory.config
 from cory.config import (
@@ -14,7 +15,8 @@ from cory.config import (
     read_sweep,
 )
 from cory.config.options import ALGORITHMS, REWARDS, TASKS, load
-from tests.support.composing import CONF, compose_config, leaves, options, parsed
+from cory.runtime.hydra_setup import compose
+from tests.support.composing import CONF, compose_config, leaves, options, parsed, run_for
 
 TABLES = {"algorithm": ALGORITHMS, "task": TASKS, "reward": REWARDS}
 # the tiny model in place of one that does not fit two CPU cores
@@ -225,3 +227,32 @@ def test_settings_hold_no_values() -> None:
     for config in classes:
         for name, field in config.model_fields.items():
             assert field.is_required(), f"{config.__name__}.{name}"
+
+
+def test_where_there_is_no_evaluation_before_the_training() -> None:
+    for word in ("evaluation.before=false", "algorithm.iterations=0"):
+        assert parsed().evaluates_before and not parsed(word).evaluates_before
+    games = ("experiment=spag/llama2_im", "scale=small", "evaluation.before=true")
+    assert parsed(*games).evaluates_before
+    collecting = ("algorithm.collect_only=true", "algorithm.iterations=1")
+    words = (*games, *collecting, "algorithm.iterations_per_epoch=null")
+    assert not parsed(*words).evaluates_before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("seed=3", "algorithm=ppo", "algorithm.kl_coef=1e-3", "experiment=cory/imdb_ppo"),
+        ("+algorithm.more.still=1", "++seed=4", "~evaluation.probes"),
+        ("evaluation.probes=[a,'b, c']", "task.observer_template='\"{answers}\" {query}'"),
+        ("evaluation={prompts: 3}", "task.min_characters=${seed}", "hydra.job.name=x"),
+        *((f"experiment={name}", "seed=3") for name in options("experiment")[::75]),
+    ],
+)
+def test_values_are_set_as_hydra_sets_them(words: tuple[str, ...]) -> None:
+    """Stored configs are those that Hydra would compose now."""
+    compose_config(*words)
+    stored, composed = compose_config(*words), compose(*run_for(words))
+    assert stored == composed and OmegaConf.is_struct(stored)
+    assert OmegaConf.to_yaml(stored) == OmegaConf.to_yaml(composed)

@@ -64,6 +64,3 @@ def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch)
     said = "^hardware.processes=4: this machine has 1 CUDA devices; one process needs one$"
     with pytest.raises(ConfigError, match=said):
         check_devices(parsed("hardware=gpu4_zero2").hardware)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    with pytest.raises(ConfigError, match=r"^hardware\.device=cuda: this machine has"):
-        check_devices(parsed("hardware=gpu1").hardware)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,11 +10,9 @@ from omegaconf import DictConfig
 
 from cory.config import ConfigError, parse_config
 from cory.runs.run_dir import (
-    LOCK,
     METRICS,
     RECORD,
     SETTINGS,
-    in_use,
     lock,
     prepare,
     require_own,
@@ -24,7 +20,6 @@ from cory.runs.run_dir import (
     why_it_cannot_grow,
     write_settings,
 )
-from tests.support.commands import SOON
 from tests.support.composing import compose_config, parsed
 
 
@@ -180,23 +175,3 @@ def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(
     note = capsys.readouterr().err
     assert note.startswith(f"note: left out as no run to go on with: {second} ")
     assert note.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_a_lock_holds_for_the_life_of_its_process(tmp_path: Path) -> None:
-    assert not in_use(tmp_path)
-    code = (
-        "import time; from pathlib import Path; from cory.runs.run_dir import lock\n"
-        f"with lock(Path({str(tmp_path)!r})): print('locked', flush=True); time.sleep(60)"
-    )
-    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout is not None and holder.stdout.readline() == "locked\n"
-    assert in_use(tmp_path)
-    said = f"^run_dir={tmp_path} is in use by another process$"
-    with pytest.raises(ConfigError, match=said), lock(tmp_path, wait_s=0.1):
-        pass
-    holder.kill()
-    with lock(tmp_path, wait_s=SOON):  # killed, and not even waited for
-        assert in_use(tmp_path)
-    holder.wait()
-    assert (tmp_path / LOCK).exists() and not in_use(tmp_path)

@@ -96,12 +96,9 @@ def test_iterations_without_the_metric_are_passed_over(tmp_path: Path) -> None:
     assert run.kept() == 2
 
 
-def test_an_evaluation_that_is_never_made_is_refused() -> None:
+def test_evaluations_that_are_never_made_and_agents_that_there_are_not_are_refused() -> None:
     with pytest.raises(ConfigError, match="needs evaluate_every above 0"):
         require_evaluations(parsed("keep_best=eval/score/agent_0"))
-
-
-def test_a_model_behind_an_endpoint_has_no_best_agents() -> None:
     words = ["experiment=maft/gpt35_arithmetic_base", "evaluate_every=1"]
     with pytest.raises(ConfigError, match="keep_best=eval/vote/turn_1 needs agents"):
         require_evaluations(parsed(*words, "keep_best=eval/vote/turn_1"))

@@ -58,12 +58,6 @@ def settings(name: str, case: dict[str, Any]) -> PPOConfig:
     ).algorithm
 
 
-def policy() -> ActorCriticModel:
-    lm = LlamaForCausalLM(LlamaConfig(**GOLDEN["model"]["config"]))
-    lm.load_state_dict({k: torch.tensor(v) for k, v in GOLDEN["model"]["weights"].items()})
-    return ActorCriticModel("agent", lm)
-
-
 def roll_out() -> Batch:
     """The batch as a trainer annotates it: log-probabilities, and k1 as the rewarded KL."""
     ids, attention, mask = pad_turns(BATCH["prompt_ids"], BATCH["completion_ids"], 0)
@@ -81,15 +75,11 @@ def roll_out() -> Batch:
     )
 
 
-def estimated(config: PPOConfig, batch: Batch) -> Estimate:
-    groups = torch.arange(len(batch)) // config.samples_per_prompt
-    in_reward = config.kl_coef if config.kl_in == "reward" else 0.0
-    return estimator_of(config)(batch, groups, in_reward)
-
-
 def loss_of(config: PPOConfig, batch: Batch, estimate: Estimate, size: int) -> Any:
     """The loss in microbatches of `size`, and the model with its gradient."""
-    agent: Any = SimpleNamespace(engine=policy(), kl_coef=config.kl_coef)
+    lm = LlamaForCausalLM(LlamaConfig(**GOLDEN["model"]["config"]))
+    lm.load_state_dict({k: torch.tensor(v) for k, v in GOLDEN["model"]["weights"].items()})
+    agent: Any = SimpleNamespace(engine=ActorCriticModel("agent", lm), kl_coef=config.kl_coef)
     mask = batch.response_mask
     average = loss_average(config.loss_average, mask, config.sampling.max_response_tokens)
     objective = Objective(config, agent, batch, estimate, average, mask.sum())
@@ -106,7 +96,9 @@ def loss_of(config: PPOConfig, batch: Batch, estimate: Estimate, size: int) -> A
 def test_loss_and_gradient_are_trls(name: str, size: int) -> None:
     case = GRPO.get(name) or RLOO[name.removeprefix("rloo ")]
     config, batch = settings(name, case), roll_out()
-    estimate = estimated(config, batch)
+    groups = torch.arange(len(batch)) // config.samples_per_prompt
+    in_reward = config.kl_coef if config.kl_in == "reward" else 0.0
+    estimate = estimator_of(config)(batch, groups, in_reward)
     expected = torch.tensor(case["advantages"])[:, None] * batch.response_mask
     if name.endswith(ELSEWHERE):
         assert not torch.allclose(estimate.advantages, expected, atol=1e-3)

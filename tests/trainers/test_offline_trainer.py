@@ -133,17 +133,6 @@ def test_every_set_is_a_stage_of_its_own(self_play: Settings) -> None:
         assert share > 0.9 if begins else share < 0.5, share
 
 
-def test_self_play_learns_the_tokens_that_were_sampled(self_play: Settings) -> None:
-    trainer = build_games(self_play("algorithm.threshold=-0.5"))
-    trainer.step(0)
-    tokenizer = trainer.policy.bundle.tokenizer
-    sampled = {tuple(t.response_ids) for e in trainer.episodes for t in e.turns if t.response}
-    learnt = {tuple(one.response_ids) for own in trainer.games or [] for one in own}
-    assert sampled and sampled <= learnt | {()}
-    for ids in learnt:
-        assert tokenizer.decode(ids, skip_special_tokens=True).strip()  # nothing empty
-
-
 @pytest.fixture
 def one_game(self_play: Settings, tmp_path: Path) -> Settings:
     """Self-play's update on one game, which the attacker wins in two turns."""
