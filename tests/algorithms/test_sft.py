@@ -38,11 +38,6 @@ def test_the_best_debates_by_hand(share: float, kept: str) -> None:
     assert "".join(episode.prompt.id for episode in best(episodes, share)) == kept
 
 
-def test_a_share_is_not_rounded_up_by_its_last_digit() -> None:
-    assert 0.55 * 100 > 55
-    assert len(best([debate(str(number), [0.0]) for number in range(100)], 0.55)) == 55
-
-
 @pytest.mark.parametrize("sharing", ["per_turn", "per_turn_agent"])
 def test_each_policy_learns_from_the_turns_that_it_is_to_speak(
     questions: Settings, sharing: str

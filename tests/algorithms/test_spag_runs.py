@@ -77,23 +77,18 @@ def test_two_processes_give_the_numbers_of_one(start: Run, folder: Path) -> None
             )
 
 
-@pytest.fixture
-def server() -> ChatServer:
+def answer(number: int, body: dict[str, Any]) -> Any:
     """An attacker that hints, and a defender that guesses right every second time."""
-
-    def answer(number: int, body: dict[str, Any]) -> Any:
-        system = body["messages"][0]["content"]
-        if "?" not in system:
-            return reply("xx")
-        return reply("I know the word! It is " + ("e" if number % 2 else "q"))
-
-    return ChatServer(answer)
+    if "?" not in body["messages"][0]["content"]:
+        return reply("xx")
+    return reply("I know the word! It is " + ("e" if number % 2 else "q"))
 
 
 @pytest.mark.slow
 def test_a_teacher_behind_an_endpoint_plays_is_imitated_and_played_against(
-    start: Run, folder: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch
+    start: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    server = ChatServer(answer)
     monkeypatch.setenv("TEACHER_KEY", "secret-of-the-test")
     endpoint = [
         "endpoint@algorithm.endpoint=local",

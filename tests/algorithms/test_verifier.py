@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from cory import distributed
 from cory.algorithms.verifier import AnswerCollector, QuestionAnswers
-from cory.config import Config, VerifierRewardConfig
+from cory.config import Config
 from cory.episode import Episode, Prompt, Turn
 from cory.evaluation.responses import PromptScores
 from cory.evaluation.verifier import verdict_metrics
@@ -21,6 +21,7 @@ from cory.runs.export import VALUE_HEAD, export
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.building import measure
 from tests.support.close import assert_close
+from tests.support.composing import parsed
 from tests.support.refusals import refusal
 from tests.support.supervising import VERIFIER, Holds, build_verifier
 
@@ -131,19 +132,9 @@ def test_requests_are_worded_by_how_rare_wrong_answers_are(
 
 def judge(folder: Path, **changes: object) -> Verifier:
     """reward=verifier, on a folder."""
-    settings = {
-        "name": "verifier",
-        "path": str(folder),
-        "base": None,
-        "chat": False,
-        "precision": "fp32",
-        "quantisation": "none",
-        "double_quantisation": True,
-        "compute_precision": "fp32",
-        "attention": "auto",
-        "batch_size": 3,
-    }
-    config = VerifierRewardConfig(**(settings | changes))  # type: ignore[arg-type]  # by name
+    words = ["reward=verifier", f"reward.path={folder}", "reward.batch_size=3"]
+    words += ["reward.precision=fp32", "reward.compute_precision=fp32", "reward.chat=false"]
+    config = parsed(*words).reward.replace(**changes)
     task: object = Holds(None, "aeiou")
     return Verifier(config, task, torch.device("cpu"), None)  # type: ignore[arg-type]  # judges only
 

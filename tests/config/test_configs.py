@@ -4,6 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hydra.errors import MissingConfigException
 from omegaconf import OmegaConf
 
 import cory.config
@@ -256,3 +257,32 @@ def test_values_are_set_as_hydra_sets_them(words: tuple[str, ...]) -> None:
     stored, composed = compose_config(*words), compose(*run_for(words))
     assert stored == composed and OmegaConf.is_struct(stored)
     assert OmegaConf.to_yaml(stored) == OmegaConf.to_yaml(composed)
+
+
+# scale=medium: a pretrained model that comes in a package, in place of GPT-2 Large
+REVIEWS = [name for name in options("experiment") if name.startswith("cory/imdb_")]
+SAME = ("iterations", "epochs", "kl_estimator", "swap_every", "knowledge_transfer", "advantages")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", [name for name in REVIEWS if name != "cory/imdb_ppo_xl"])
+def test_a_real_model_without_a_hub(experiment: str) -> None:
+    paper = parsed(f"experiment={experiment}")
+    medium = parsed(f"experiment={experiment}", "scale=medium")
+    chosen = parsed(f"experiment={experiment}", "scale=medium", "model=smollm2_135m")
+    # as it is, but with the experiment's value head
+    own = parsed("model=smollm2_135m").model.replace(value_init=paper.model.value_init)
+    products = medium.model.compute_precision  # the CPU decides
+    assert medium.model == chosen.model == own.replace(compute_precision=products)
+    assert products == parsed(f"experiment={experiment}", "scale=small").model.compute_precision
+    places = (medium.scale, medium.task.source, medium.reward.path, medium.hardware.device)
+    assert places == ("medium", "package", "asset:tiny_sentiment", "cpu")
+    assert type(medium.algorithm) is type(paper.algorithm)
+    for key in SAME:
+        assert getattr(medium.algorithm, key, None) == getattr(paper.algorithm, key, None), key
+    assert (medium.algorithm.kl_coef, medium.algorithm.learning_rate) == (0.03, 4.2e-4)  # as frozen
+
+
+def test_what_it_has_no_form_of_is_refused() -> None:
+    with pytest.raises(MissingConfigException, match="Could not find 'medium/model/gpt2_xl'"):
+        compose_config("experiment=cory/imdb_ppo_xl", "scale=medium")

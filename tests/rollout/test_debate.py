@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -122,16 +122,6 @@ def test_feedback_is_said_in_words() -> None:
     ]
 
 
-def letters(limit: int) -> Callable[[int, Context], bool]:
-    """Stands for a model that takes so many characters."""
-
-    def fits(agent: int, context: Context) -> bool:
-        parts = [context] if isinstance(context, str) else [m["content"] for m in context]
-        return sum(map(len, parts)) <= limit
-
-    return fits
-
-
 def shortest_views(chat: Chat | Plain, agents: int, turns: int) -> list[Context]:
     """What agent 0 would be shown before the last turn, from the whole view on."""
     rounds = [
@@ -165,15 +155,15 @@ def test_a_long_plain_view_loses_others_from_the_last_then_ones_own() -> None:
 
 def test_what_had_to_be_left_out_is_counted() -> None:
     script = Script(marked)
-    held = debate(2, 3, CHAT, fits=letters(70))
+    held = debate(2, 3, CHAT, fits=lambda agent, context: len(context) < 5)
     episodes = script.play(held.play, PROMPTS)
-    # 9 + 3 + 33 letters at the second turn; at the third another 3 + 33 do not fit
+    # three messages at the second turn; at the third another two do not fit
     cut = [turn.shortened for episode in episodes for turn in episode.turns]
     assert (len(cut), sum(cut)) == (12, 4)
     assert script.shown[4][3][0] == [
         *(user("How many?"), own("1a0"), user("Others: [1] 1b0 Again: How many?")),
     ]
-    none = debate(2, 2, CHAT, fits=letters(1))
+    none = debate(2, 2, CHAT, fits=lambda agent, context: False)
     script.play(none.play, PROMPTS)
     assert script.shown[-1][3] == [[user("How many?")], [user("How much?")]]
 

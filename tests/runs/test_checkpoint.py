@@ -12,11 +12,10 @@ import pytest
 import torch
 
 from cory.config import Config, ConfigError
-from cory.episode import Metrics
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.files import WriteError
 from cory.trainers.ppo import PPOTrainer
-from tests.support.building import LetterShare, build
+from tests.support.building import LetterShare, build, steps
 
 ConfigOf = Callable[..., Config]
 SETTINGS = [
@@ -35,10 +34,6 @@ def trainer_of(config: Config) -> PPOTrainer:
     return build(config, reward=LetterShare())
 
 
-def numbers(metrics: Metrics) -> Metrics:
-    return {k: v for k, v in metrics.items() if not k.startswith("time/")}
-
-
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 @pytest.mark.parametrize(
     "stage", [0, 2, *(pytest.param(stage, marks=pytest.mark.slow) for stage in (1, 3))]
@@ -49,17 +44,16 @@ def test_four_iterations_are_two_and_two_to_the_last_bit(
     config = config_of(*SETTINGS, f"model.sharing={sharing}", f"hardware.zero_stage={stage}")
     checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 2)
     whole = trainer_of(config)
-    for iteration in range(2):
-        whole.step(iteration)
+    steps(whole, 0, 1)
     checkpoints.save(2, whole.agents, {"algorithm": whole.state_dict()})
-    expected = [numbers(whole.step(iteration)) for iteration in (2, 3)]
+    expected = steps(whole, 2, 3)
 
     again = trainer_of(config)
     torch.rand(7)  # wherever the new process's global stream is
     restored = checkpoints.restore(again.agents)
     assert restored is not None and restored[0] == 2
     again.load_state_dict(restored[1]["algorithm"])
-    assert [numbers(again.step(iteration)) for iteration in (2, 3)] == expected
+    assert steps(again, 2, 3) == expected
     for name, agent in whole.agents.items():
         pieces = again.agents[name].engine.own_parts()
         assert all(
@@ -149,6 +143,12 @@ def test_an_unfinished_checkpoint_is_no_checkpoint(saved: Saved) -> None:
     saved.checkpoints = saved.begin_again()
     assert saved.newest() == 2
     assert not part.exists()  # or every kill would leave its own
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_is_kept_where_a_run_ends(saved: Saved, keep: bool) -> None:
+    saved.checkpoints.end(keep)
+    assert [p.name for p in saved.folder.glob("*")] == ["000003"] * keep
 
 
 def test_only_the_last_ones_are_kept(config_of: ConfigOf, tmp_path: Path) -> None:

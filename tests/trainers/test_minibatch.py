@@ -67,6 +67,12 @@ def test_rows_of_similar_length_share_a_microbatch(rows: Any) -> None:
     assert seen == [[7, 2], [1, 4]] and step["sum"] == 14
 
 
+def test_every_epoch_goes_through_all_rows_in_another_order() -> None:
+    found = [list(map(int, rows)) for rows in minibatches(8, 4, 4, torch.Generator())]
+    epochs = {tuple(found[n] + found[n + 1]) for n in range(0, 8, 2)}
+    assert len(epochs) == 4 and all(sorted(epoch) == list(range(8)) for epoch in epochs)
+
+
 def test_only_what_is_filled_up_may_be_smaller_than_the_processes() -> None:
     plan = batch_plan(1, 1, 4, 8, fills=True)
     assert (plan.microbatch, plan.accumulation) == (1, 1)
