@@ -133,19 +133,6 @@ def test_every_set_is_a_stage_of_its_own(self_play: Settings) -> None:
         assert share > 0.9 if begins else share < 0.5, share
 
 
-@pytest.fixture
-def one_game(self_play: Settings, tmp_path: Path) -> Settings:
-    """Self-play's update on one game, which the attacker wins in two turns."""
-    path = write_games(tmp_path / "games.jsonl", [GAMES[1]])
-    base = [
-        f"algorithm.games={path}",
-        "algorithm.iterations=1",
-        "algorithm.prompts_per_iteration=1",
-        *SEVEN_WORDS,
-    ]
-    return lambda *overrides: self_play(*base, *overrides)
-
-
 @pytest.mark.parametrize(
     ("words", "worth", "weight", "kl_share"),
     [
@@ -156,13 +143,22 @@ def one_game(self_play: Settings, tmp_path: Path) -> Settings:
     ],
 )
 def test_a_won_game_by_hand(
-    one_game: Settings, words: list[str], worth: list[float], weight: float, kl_share: float
+    self_play: Settings,
+    tmp_path: Path,
+    words: list[str],
+    worth: list[float],
+    weight: float,
+    kl_share: float,
 ) -> None:
-    """The other role never wins: its half of the weight is left to it. The KL is 0 at first, and
-    takes beta_2 off how far the game is made more likely, once in a game or in an utterance.
+    """The attacker wins in two turns.
+
+    The other role never wins: its half of the weight is left to it. The KL is 0 at first, and takes
+    beta_2 off how far the game is made more likely, once in a game or in an utterance.
     """
-    changes = ["kl_coef=0.2", "kl_estimator=weighted", "average=game", *words]
-    trainer = build_games(one_game(*(f"algorithm.{change}" for change in changes)))
+    path = write_games(tmp_path / "games.jsonl", [GAMES[1]])
+    changes = [f"games={path}", "iterations=1", "prompts_per_iteration=1"]
+    changes += ["kl_coef=0.2", "kl_estimator=weighted", "average=game", *words]
+    trainer = build_games(self_play(*SEVEN_WORDS, *(f"algorithm.{word}" for word in changes)))
     metrics = trainer.step(0)
     (said,) = trainer.games or []
     assert [one.weight for one in said] == [weight] * 2
