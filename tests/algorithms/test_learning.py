@@ -1,19 +1,14 @@
-"""Toy tasks are learnt: from scores, from games, and from what most agents say."""
+"""Toy tasks are learnt, from scores and from games."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cory.algorithms.maft_data import DebateCollector
-from cory.config import Config, builder
-from cory.runtime.worker import build_parts
-from cory.trainers.supervised import SupervisedTrainer
-from tests.support.building import LetterShare, build, measure
-from tests.support.composing import parsed
+from cory.config import Config
+from tests.support.building import LetterShare, build
 from tests.support.playing import SPAG, build_games, game_config
 
 pytestmark = pytest.mark.slow
@@ -49,36 +44,6 @@ def test_the_score_rises(config_of: Callable[..., Config], algorithm: str) -> No
     assert gain > MARGIN, scores
 
 
-@pytest.mark.usefixtures("config_of")  # it joins a process group
-def test_imitation_reads_a_scripted_players_hints(tmp_path: Path) -> None:
-    """The win rate against a scripted attacker rises by 0.1.
-
-    Learnt are 240 games of the scripted players about four words, whose hints are few and true. As
-    the defender an untrained model ties; an imitator has to tell from the attacker's hints which
-    word is meant, and every wrong guess loses.
-    """
-    (tmp_path / "run").mkdir()
-    config = parsed(
-        *("experiment=spag/llama2_im", "scale=small", f"run_dir={tmp_path}/run"),
-        *("task.source=list", "task.words=[music,police,war,school,doctor]", "task.max_turns=2"),
-        *("task.train_words=4", "task.test_words=1", "task.scripted.guile=0.0"),
-        *("task.scripted.least_lift=2.5", "task.scripted.least_sentences=12"),
-        *("algorithm.opponents.itself=null", "evaluation.probes=[]"),
-        *("evaluation.prompts=4", "evaluation.samples=20", "algorithm.role_weights=false"),
-        *("algorithm.iterations=1", "algorithm.prompts_per_iteration=240", "algorithm.epochs=6"),
-        *("algorithm.minibatch_size=16", "algorithm.learning_rate=1.5e-3"),
-    )
-    trainer = build_games(config)
-
-    def win_rate() -> float:
-        found, _ = measure(trainer, config, tmp_path, final=False)
-        return found["eval/win_rate_defender/scripted"]
-
-    before = win_rate()
-    trainer.step(0)
-    assert win_rate() > before + MARGIN
-
-
 def test_self_play_learns_not_to_say_the_word(
     config_of: Callable[..., Config], tiny_model: str, tmp_path: Path
 ) -> None:
@@ -99,37 +64,3 @@ def test_self_play_learns_not_to_say_the_word(
     trainer = build_games(config)
     ties = [trainer.step(n)["game/ties"] for n in range(config.algorithm.iterations)]
     assert sum(ties[-2:]) / 2 - ties[0] > MARGIN, ties
-
-
-@pytest.mark.usefixtures("config_of")  # it joins a process group
-def test_agents_learn_from_what_most_of_them_say(tmp_path: Path) -> None:
-    """Of products that tiny_math gets right in 0.5 to 0.6 of its answers, 0.03 more.
-
-    Nobody is told a right answer. Agents debate at temperature 0.3, where the label is right more
-    often, and are measured at 1, over all answers to the problems that they have debated.
-    """
-    config = parsed(
-        *("experiment=maft/phi3_arithmetic_maft", "scale=small", f"run_dir={tmp_path}"),
-        *("task.train_problems=64", "task.test_problems=4", "evaluation.prompts=4"),
-        *("algorithm.prompts_per_iteration=64", "algorithm.sampling.temperature=0.3"),
-        "algorithm.learning_rate=7e-5",
-        *("algorithm.policies=single", "algorithm.select=agreeing", "algorithm.turns=1"),
-        "algorithm.epochs=6",
-    )
-    trainer = builder("algorithm", "maft")(config.algorithm, build_parts(config))
-    assert isinstance(trainer, SupervisedTrainer)
-    collect = trainer.collect
-    assert isinstance(collect, DebateCollector)
-    cool, hot = config.algorithm, copy.deepcopy(config.algorithm)
-    hot.sampling.temperature = 1.0
-
-    def right(first: int) -> float:
-        collect.config = hot  # debates of numbers that no iteration has
-        found = [collect(number).metrics for number in (first, first + 1)]
-        collect.config = cool
-        shares = [v for m in found for k, v in m.items() if k.startswith("debate/right/turn_")]
-        return sum(shares) / len(shares)
-
-    before = right(100)
-    trainer.step(0)
-    assert right(200) > before + 0.03

@@ -236,10 +236,10 @@ def test_rates_and_passes_of_each_kind_and_iteration(maft: Settings) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("sharing", "products"), [("copies", "bf16"), ("adapters", "fp32")])
 def test_from_the_base_again(maft: Settings, sharing: str, products: str, tmp_path: Path) -> None:
-    """The second iteration trains what the first one did, on other debates."""
+    """The second iteration trains what the first one did, at the same rates, on other debates."""
     trainer = build_agents(
         maft(
-            "algorithm.start=base",
+            *("algorithm.start=base", "algorithm.schedule=linear"),
             f"model.sharing={sharing}",
             f"model.compute_precision={products}",
             "algorithm.policies=single",

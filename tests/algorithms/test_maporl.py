@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -61,12 +62,14 @@ def test_the_policies_and_how_many_turns_each_learns_from(
 
 
 def test_who_speaks_with_more_agents_and_turns_than_in_training() -> None:
-    debates: Any = TrainedDebates(maporl_settings("algorithm.train_turns=[2,3]"), Teams())  # type: ignore[arg-type]
+    parts: Any = SimpleNamespace(bundle="first", partner=None)  # two teams by name
+    debates: Any = TrainedDebates(maporl_settings("algorithm.train_turns=[2,3]"), parts)
     names = [[debates.actor(turn, agent) for agent in range(3)] for turn in range(4)]
     assert names == [["reference"] * 3, ["turn_2"] * 3, ["turn_3"] * 3, ["turn_3"] * 3]
+    parts.partner = "other"
     two: Any = TrainedDebates(
         maporl_settings("algorithm.train_turns=[2,3]", "algorithm.param_sharing=per_turn_agent"),
-        Teams("other"),  # type: ignore[arg-type]
+        parts,
     )
     assert [two.actor(0, agent) for agent in range(3)] == [
         *("reference", "partner_reference", "reference"),
@@ -78,13 +81,6 @@ def test_who_speaks_with_more_agents_and_turns_than_in_training() -> None:
         ["agent_0_turn_2", "agent_0_turn_3"],
         ["agent_1_turn_2", "agent_1_turn_3"],
     ]
-
-
-class Teams:
-    """Stands for the parts: two teams by name."""
-
-    def __init__(self, partner: str | None = None) -> None:
-        self.bundle, self.partner = "first", partner
 
 
 def test_one_turn_at_a_time_the_last_first() -> None:
@@ -133,37 +129,6 @@ def test_turns_that_do_not_learn_are_spoken_by_the_start(questions: ConfigOf) ->
     after = [[turn.response for turn in e.turns if turn.round == 0] for e in trainer.episodes]
     assert after == before
     assert {t.agent for e in trainer.episodes for t in e.turns if t.round == 0} == {"reference"}
-
-
-class Counted(Last):
-    """Also counts how often each answer was scored."""
-
-    def __init__(self) -> None:
-        self.times: dict[int, int] = {}
-        self.turns: list[Turn] = []  # kept, so that no other object gets the id of one
-
-    def score(self, episodes: list[Episode]) -> None:
-        super().score(episodes)
-        for turn in (turn for episode in episodes for turn in episode.turns if not turn.absent):
-            self.turns.append(turn)
-            self.times[id(turn)] = self.times.get(id(turn), 0) + 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shown", [False, True])
-def test_every_answer_is_scored_once(questions: ConfigOf, tmp_path: Path, shown: bool) -> None:
-    """Whether debaters see the scores, in training and in evaluation."""
-    config = questions(*MAPORL, "algorithm.turns=2", "algorithm.evaluation_turns=2",
-                       "evaluation.team=true")  # fmt: skip
-    config.algorithm.verifier_feedback = shown  # which settings allow chat models only
-    judge = Counted()
-    trainer = build(config, judge)
-    trainer.step(0)
-    assert len(judge.times) == 8 * 2 * 2
-    measure(trainer, config, tmp_path)
-    assert len(judge.times) > 8 * 2 * 2
-    assert set(judge.times.values()) == {1}
-    assert all(turn.score is not None for turn in judge.turns)
 
 
 DISTINCT = [  # no two values are equal, and none is a default

@@ -14,11 +14,6 @@ from tests.support.supervising import SFT, build_sft
 Settings = Callable[..., Config]
 
 
-@pytest.fixture
-def sft_config(questions: Settings) -> Settings:
-    return lambda *overrides: questions(*SFT, *overrides)
-
-
 def debate(name: str, scores: list[float | None]) -> Episode:
     """Of one answer per score; None: the debate had ended before."""
     turns = [
@@ -43,16 +38,11 @@ def test_the_best_debates_by_hand(share: float, kept: str) -> None:
     assert "".join(episode.prompt.id for episode in best(episodes, share)) == kept
 
 
-def test_a_share_is_not_rounded_up_by_its_last_digit() -> None:
-    assert 0.55 * 100 > 55
-    assert len(best([debate(str(number), [0.0]) for number in range(100)], 0.55)) == 55
-
-
 @pytest.mark.parametrize("sharing", ["per_turn", "per_turn_agent"])
 def test_each_policy_learns_from_the_turns_that_it_is_to_speak(
-    sft_config: Settings, sharing: str
+    questions: Settings, sharing: str
 ) -> None:
-    config = sft_config(f"algorithm.param_sharing={sharing}")
+    config = questions(*SFT, f"algorithm.param_sharing={sharing}")
     trainer = build_sft(config)
     collected = trainer.collect(0)
     assert len(collected.episodes) == 8

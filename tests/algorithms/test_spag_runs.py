@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from cory.runs.files import read_lines
 from tests.support.chat_server import ChatServer, reply
 from tests.support.commands import last_wins, metrics
 from tests.support.playing import IMITATION, SPAG
@@ -28,10 +28,7 @@ LETTERS = [
     "checkpoint_every=1",
     "evaluation.probes=[]",
 ]
-SHARINGS = {
-    "copies": [],
-    "adapters": ["model.sharing=adapters", "model.adapter.targets=null"],
-}
+ADAPTERS = ["model.sharing=adapters", "model.adapter.targets=null"]
 LAYOUTS = {"one": [], "two": ["hardware.processes=2", "hardware.zero_stage=3"]}
 Run = Callable[..., WarmCommand]
 
@@ -57,18 +54,16 @@ def finished(command: WarmCommand) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharing", ["adapters"])
-def test_two_processes_give_the_numbers_of_one(start: Run, folder: Path, sharing: str) -> None:
+def test_two_processes_give_the_numbers_of_one(start: Run, folder: Path) -> None:
     """Of two sets of games, that begin with an earlier run and are played against it in the end."""
-    own, first = SHARINGS[sharing], folder / sharing
-    finished(start(SPAG, sharing, *own, "algorithm.iterations=1"))
-    chained = [*own, f"init_from={first}", f"algorithm.opponents.im={first}"]
+    first = folder / "first"
+    finished(start(SPAG, "first", *ADAPTERS, "algorithm.iterations=1"))
+    chained = [*ADAPTERS, f"init_from={first}", f"algorithm.opponents.im={first}"]
     chained.append("algorithm.threshold=-0.5")  # ties are learnt, too
 
     def run(layout: str) -> list[dict[str, Any]]:
-        name = f"{sharing}_{layout}"
-        finished(start(SPAG, name, *chained, *LAYOUTS[layout]))
-        return metrics(folder / name)
+        finished(start(SPAG, layout, *chained, *LAYOUTS[layout]))
+        return metrics(folder / layout)
 
     with ThreadPoolExecutor(2) as side_by_side:
         expected, found = side_by_side.map(run, LAYOUTS)
@@ -82,27 +77,18 @@ def test_two_processes_give_the_numbers_of_one(start: Run, folder: Path, sharing
             )
 
 
-def lines_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-@pytest.fixture
-def server() -> ChatServer:
+def answer(number: int, body: dict[str, Any]) -> Any:
     """An attacker that hints, and a defender that guesses right every second time."""
-
-    def answer(number: int, body: dict[str, Any]) -> Any:
-        system = body["messages"][0]["content"]
-        if "?" not in system:
-            return reply("xx")
-        return reply("I know the word! It is " + ("e" if number % 2 else "q"))
-
-    return ChatServer(answer)
+    if "?" not in body["messages"][0]["content"]:
+        return reply("xx")
+    return reply("I know the word! It is " + ("e" if number % 2 else "q"))
 
 
 @pytest.mark.slow
 def test_a_teacher_behind_an_endpoint_plays_is_imitated_and_played_against(
-    start: Run, folder: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch
+    start: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    server = ChatServer(answer)
     monkeypatch.setenv("TEACHER_KEY", "secret-of-the-test")
     endpoint = [
         "endpoint@algorithm.endpoint=local",
@@ -122,12 +108,8 @@ def test_a_teacher_behind_an_endpoint_plays_is_imitated_and_played_against(
     ]
     base = [word for word in IMITATION if not word.startswith("algorithm.endpoint=")]
     finished(start(base, "taught", *endpoint))
-    games = lines_of(folder / "taught" / "games" / "epoch_000.jsonl")
+    games = read_lines(folder / "taught" / "games" / "epoch_000.jsonl")
     assert len(games) == 12 and {game["turns"][0]["text"] for game in games} == {"xx"}
-    kept = [
-        one for one in lines_of(folder / "taught" / "samples.jsonl") if one["kind"] == "training"
-    ]
-    assert kept and {one["turns"][0]["response"] for one in kept} == {"xx"}
     (line,) = metrics(folder / "taught")
     assert line["game/endpoint_requests"] == 24
     assert {"eval/win_rate/endpoint", "offline/loss/agent_0"} <= line.keys()

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from cory.config import Config
 from cory.episode import Batch
-from cory.models.policy import Policy
-from cory.runtime.summary import episodes
 from cory.seeding import uniforms
 from cory.trainers.ppo import Estimate
 from tests.support.building import LetterShare, build, measure, steps
@@ -79,12 +77,16 @@ def returning(what: str) -> str:
 def test_what_is_returned_is_the_reward(team: Team) -> None:
     trainer = build(team(returning('{"one": [0.5, 2], "two": 4}')), LetterShare())
     metrics = trainer.step(0)
-    long = 0
+    stops, long = trainer.agents["one"].bundle.stops, 0
     for episode in trainer.episodes:
         first, again, *rest = episode.turns
         assert (first.score, first.credit, again.score, again.credit) == (0.5, 2.5, 2, 2)
         assert [(turn.score, turn.credit) for turn in rest] == [(4, 4)] * len(rest)
         assert again.context == (first.text or "nothing") and again.round == 1
+        for turn in episode.turns:  # each is what `say` has replied
+            assert turn.text == turn.response and turn.ids == turn.response_ids
+            assert turn.logprob == sum(turn.sampler_logprobs) < 0
+            assert turn.cut_off == (turn.ids[-1] not in stops)
         long += len(rest)
     assert 0 < long < 8  # not everybody speaks in every episode
     assert metrics["rollout/utterances/two"] == long / 8
@@ -121,18 +123,12 @@ def test_credit(team: Team, tmp_path: Path, credit: str, expected: list[float]) 
     ("what", "rule"),
     [
         ("{'one': 1}", "returns no reward of two, which spoke"),
-        ("{'one': 1, 'tow': 1}", "returns a reward of tow, no agent; did you mean two?"),
         ("{'one': [1], 'two': 1}", "returns 1 rewards of one, which spoke 2 times"),
         ("{'one': 'x', 'two': 1}", "returns 'x' as a reward of one: no number"),
-        ("'high'", "must return a number for each agent"),
         ("team.three", "line 7: AttributeError: algorithm.agents has no three"),
         ("1 / 0", "line 7: ZeroDivisionError: division by zero"),
         ("await team.one.say('')", "can be shown a text or messages, got ''"),
         ("await team.one.say('long ' * 90)", "they exceed its model's context"),
-        (
-            "[await team.one.say('more') for _ in range(99)]",
-            "asks for more than algorithm.max_utterances=64 utterances in an episode",
-        ),
     ],
 )
 def test_a_play_that_breaks_a_rule_is_refused_with_its_line(
@@ -215,8 +211,6 @@ def test_a_fixed_agent_may_be_another_model(team: Team, tmp_path: Path) -> None:
     [
         (["algorithm.agents=[one,one]"], "agents", "must not name one twice"),
         (["algorithm.agents=[team,one]"], "agents", "must not name team"),
-        (["algorithm.agents=[]"], "agents", "at least 1"),
-        (["algorithm.agents=['a b']"], "agents", "match"),
         (["algorithm.fixed={three:start}"], "fixed", "names three, not among algorithm.agents"),
         (["algorithm.fixed={one:start,two:start}"], "fixed", "nobody learns"),
         (["algorithm.policies={one:a}"], "policies", "each once; look at two"),
@@ -237,29 +231,6 @@ def test_an_evaluation_has_the_teams_score_and_each_agents(team: Team, tmp_path:
     assert len(lines) == 16 and 0 < sum(spoke) < 16
     assert metrics["eval/score/one"] == 1 and metrics["eval/score/two"] == 3 * sum(spoke) / 16
     assert metrics["eval/score/team"] == sum(2 if two else 1 for two in spoke) / 16
-
-
-def test_replies_say_what_they_are(team: Team) -> None:
-    text = (
-        "import math\nseen = []\n"
-        "async def play(prompt, team):\n"
-        "    reply = await team.one.say(prompt.text)\n"
-        "    seen.append((reply.text, reply.ids, reply.logprob, reply.cut_off))\n"
-        "    return 0\n"
-    )
-    trainer = build(team(text, "algorithm.agents=[one]"))
-    trainer.step(0)
-    stops = trainer.agents["one"].bundle.stops
-    for episode in trainer.episodes:
-        (turn,) = episode.turns
-        assert turn.text == turn.response and turn.ids == turn.response_ids
-        assert turn.logprob == sum(turn.sampler_logprobs) < 0
-        assert turn.cut_off == (turn.ids[-1] not in stops)
-
-
-def embedding(policy: Policy) -> Tensor:
-    weight: Tensor = policy.model.lm.get_input_embeddings().weight
-    return weight.detach()
 
 
 def test_self_play_against_earlier_versions(team: Team, tmp_path: Path) -> None:
@@ -323,14 +294,7 @@ def test_a_role_is_paid_above_its_own_baseline(team: Team) -> None:
     assert given[1] == pytest.approx([2 - 0.75, 1 - 0.75, -3.0] * 8)
 
 
-def test_corys_credit_may_be_a_function(config_of: ConfigOf, tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text("def half(turns):\n    return [turns[0].score + turns[1].score / 2] * 2\n")
-    trainer = build(config_of("algorithm=cory", f"algorithm.credit={file}:half"), LetterShare())
-    trainer.step(0)
-    for episode in trainer.episodes:
-        first, second = (turn.score or 0.0 for turn in episode.turns)
-        assert [turn.credit for turn in episode.turns] == [first + second / 2] * 2
+def test_a_credit_of_another_length_is_refused(config_of: ConfigOf, tmp_path: Path) -> None:
     (tmp_path / "wrong.py").write_text("def short(turns):\n    return [1]\n")
     wrong = build(config_of("algorithm=cory", f"algorithm.credit={tmp_path}/wrong.py:short"))
     said = refusal(lambda: wrong.step(0))
@@ -376,20 +340,3 @@ def test_textarena_games_are_played(team: Team, monkeypatch: pytest.MonkeyPatch)
         ]
         assert episode.turns[-1].score == 1
         assert heap == 1 or episode.turns[-2].score == -1
-
-
-def test_the_end_of_a_run_shows_what_the_environment_has_told() -> None:
-    def turn(context: str, response: str) -> dict[str, Any]:
-        return {"agent": "a", "role": "a", "score": 1.0, "context": context, "response": response}
-
-    turns = [turn("Game 3. Guess:", "5"), turn("Game 3. 5: higher. Guess:", "9"), turn("9", "")]
-    line = {"kind": "training", "iteration": 1, "prompt": "Game 3.", "turns": turns}
-    assert episodes([line], own_play=True).splitlines() == [
-        "iteration 2: Game 3.",
-        "    > Guess:",
-        "  a: 5  [+1.00]",
-        "    > : higher. Guess:",
-        "  a: 9  [+1.00]",
-        "  a: (absent)  [+1.00]",
-    ]
-    assert "Guess" not in episodes([line])

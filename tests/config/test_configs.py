@@ -1,38 +1,25 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import product
 from pathlib import Path
 
 import pytest
+from hydra.errors import MissingConfigException
+from omegaconf import OmegaConf
 
 import cory.config
 from cory.config import (
     ConfigError,
-    OptimiserConfig,
     Settings,
     experiment_names,
     plan_of,
     read_sweep,
 )
 from cory.config.options import ALGORITHMS, REWARDS, TASKS, load
-from tests.support.composing import CONF, compose_config, leaves, options, parsed
+from cory.runtime.hydra_setup import compose
+from tests.support.composing import CONF, compose_config, leaves, options, parsed, run_for
 
 TABLES = {"algorithm": ALGORITHMS, "task": TASKS, "reward": REWARDS}
-# the folders of conf/small, and the options that the files of each are named by
-SMALL = {
-    "model": ("model",),
-    "task": ("task",),
-    "reward": ("reward",),
-    "algorithm": ("algorithm",),
-    "task_algorithm": ("task", "algorithm"),
-    "experiment": ("experiment",),
-}
-# files of conf/small that no option is named by: others build on them
-PARTS = {
-    "task": {"sums", "word_game"},
-    "reward": {"no_reward"},
-}
 # the tiny model in place of one that does not fit two CPU cores
 TINY = {
     "gpt2_large": "tiny",
@@ -197,14 +184,6 @@ def test_every_option_parses_and_has_its_name(group: str) -> None:
         assert names == set(table) and all(callable(load(one.builder)) for one in table.values())
 
 
-@pytest.mark.parametrize(("folder", "groups"), SMALL.items())
-def test_every_small_form_is_of_options_that_there_are(
-    folder: str, groups: tuple[str, ...]
-) -> None:
-    known = {"_".join(names) for names in product(*map(options, groups))}
-    assert set(options(f"small/{folder}")) - known == PARTS.get(folder, set())
-
-
 @pytest.fixture
 def mine(tmp_path: Path) -> str:
     """An override that makes `experiment=mine` known."""
@@ -241,10 +220,6 @@ def test_who_wins_over_whom(mine: str) -> None:
     assert (last.model.name, last.model.path) == ("tiny_2x", "here")
 
 
-def test_every_algorithm_has_a_schedule_and_a_choice_of_optimisers() -> None:
-    assert all(issubclass(option.settings, OptimiserConfig) for option in ALGORITHMS.values())
-
-
 def test_settings_hold_no_values() -> None:
     classes = [
         c for c in vars(cory.config).values() if isinstance(c, type) and issubclass(c, Settings)
@@ -253,3 +228,61 @@ def test_settings_hold_no_values() -> None:
     for config in classes:
         for name, field in config.model_fields.items():
             assert field.is_required(), f"{config.__name__}.{name}"
+
+
+def test_where_there_is_no_evaluation_before_the_training() -> None:
+    for word in ("evaluation.before=false", "algorithm.iterations=0"):
+        assert parsed().evaluates_before and not parsed(word).evaluates_before
+    games = ("experiment=spag/llama2_im", "scale=small", "evaluation.before=true")
+    assert parsed(*games).evaluates_before
+    collecting = ("algorithm.collect_only=true", "algorithm.iterations=1")
+    words = (*games, *collecting, "algorithm.iterations_per_epoch=null")
+    assert not parsed(*words).evaluates_before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("seed=3", "algorithm=ppo", "algorithm.kl_coef=1e-3", "experiment=cory/imdb_ppo"),
+        ("+algorithm.more.still=1", "++seed=4", "~evaluation.probes"),
+        ("evaluation.probes=[a,'b, c']", "task.observer_template='\"{answers}\" {query}'"),
+        ("evaluation={prompts: 3}", "task.min_characters=${seed}", "hydra.job.name=x"),
+        *((f"experiment={name}", "seed=3") for name in options("experiment")[::75]),
+    ],
+)
+def test_values_are_set_as_hydra_sets_them(words: tuple[str, ...]) -> None:
+    """Stored configs are those that Hydra would compose now."""
+    compose_config(*words)
+    stored, composed = compose_config(*words), compose(*run_for(words))
+    assert stored == composed and OmegaConf.is_struct(stored)
+    assert OmegaConf.to_yaml(stored) == OmegaConf.to_yaml(composed)
+
+
+# scale=medium: a pretrained model that comes in a package, in place of GPT-2 Large
+REVIEWS = [name for name in options("experiment") if name.startswith("cory/imdb_")]
+SAME = ("iterations", "epochs", "kl_estimator", "swap_every", "knowledge_transfer", "advantages")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", [name for name in REVIEWS if name != "cory/imdb_ppo_xl"])
+def test_a_real_model_without_a_hub(experiment: str) -> None:
+    paper = parsed(f"experiment={experiment}")
+    medium = parsed(f"experiment={experiment}", "scale=medium")
+    chosen = parsed(f"experiment={experiment}", "scale=medium", "model=smollm2_135m")
+    # as it is, but with the experiment's value head
+    own = parsed("model=smollm2_135m").model.replace(value_init=paper.model.value_init)
+    products = medium.model.compute_precision  # the CPU decides
+    assert medium.model == chosen.model == own.replace(compute_precision=products)
+    assert products == parsed(f"experiment={experiment}", "scale=small").model.compute_precision
+    places = (medium.scale, medium.task.source, medium.reward.path, medium.hardware.device)
+    assert places == ("medium", "package", "asset:tiny_sentiment", "cpu")
+    assert type(medium.algorithm) is type(paper.algorithm)
+    for key in SAME:
+        assert getattr(medium.algorithm, key, None) == getattr(paper.algorithm, key, None), key
+    assert (medium.algorithm.kl_coef, medium.algorithm.learning_rate) == (0.03, 4.2e-4)  # as frozen
+
+
+def test_what_it_has_no_form_of_is_refused() -> None:
+    with pytest.raises(MissingConfigException, match="Could not find 'medium/model/gpt2_xl'"):
+        compose_config("experiment=cory/imdb_ppo_xl", "scale=medium")

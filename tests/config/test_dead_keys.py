@@ -6,13 +6,11 @@ settings. mypy knows the type of what stands before the dot.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import pkgutil
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from mypy.build import build
@@ -28,46 +26,13 @@ from cory.config.options import ALGORITHMS, KINDS, REWARDS, TASKS, Option
 ROOT = Path(cory.__file__).resolve().parent
 # a group whose class depends on its name is Any in the code: here it is one of these classes
 GROUPS = {"task": TASKS, "algorithm": ALGORITHMS, "reward": REWARDS}
-# Read by a function or method of cory/config alone, which is used elsewhere.
+# Read by functions and methods of cory/config alone. Of the last four the only effect is what is
+# refused; the others' effects have tests of their own.
 THROUGH = {
-    "param_sharing": "policy",
-    "policies": "policy_of",
-    "fixed": "fixed_agents",
-    "train_turns": "trained",
-    "iterations_per_epoch": "per_epoch",
-    "microbatch_size": "plan_of",
-    "before": "evaluates_before",
-    "plain_http": "conflicts",
-    "generation_batch_size": "responses_at_once",
-    "opponents": "played_against",
-    "value_learning_rate": "value_rate_factor",
-    "architecture": "described",
-    "chats_only": "of_models",
-    "fidelity": "",  # by its name, in the table NEEDS of rules
-    "parallel_runs": "conflicts",
+    *("param_sharing", "policies", "fixed", "train_turns", "iterations_per_epoch", "before"),
+    *("microbatch_size", "generation_batch_size", "opponents", "value_learning_rate"),
+    *("architecture", "plain_http", "chats_only", "fidelity", "parallel_runs"),
 }
-# settings whose only effect is what is refused; of `parallel_runs` sweeps read the composed value
-REFUSING = {"plain_http", "chats_only", "fidelity", "parallel_runs"}
-
-
-class Place(NamedTuple):
-    """Where a setting is read."""
-
-    path: Path
-    line: int
-
-    def in_config(self) -> bool:
-        return ROOT / "config" in self.path.parents
-
-    def function(self) -> str:
-        """The innermost function around it; empty outside all functions."""
-        around = [
-            node
-            for node in ast.walk(ast.parse(self.path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.FunctionDef)
-            and node.lineno <= self.line <= (node.end_lineno or node.lineno)
-        ]
-        return max(around, key=lambda node: node.lineno).name if around else ""
 
 
 class Listener(Plugin):
@@ -75,7 +40,7 @@ class Listener(Plugin):
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self.reads: dict[tuple[str, str], set[Place]] = defaultdict(set)
+        self.reads: dict[tuple[str, str], set[Path]] = defaultdict(set)
 
     def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
         owner, _, name = fullname.rpartition(".")
@@ -86,7 +51,7 @@ class Listener(Plugin):
             if not context.is_lvalue and context.context.line > 0:  # else it is mypy's own
                 for kind in classes(get_proper_type(context.type)):
                     path = Path(context.api.path).resolve()  # type: ignore[attr-defined]
-                    self.reads[kind, name].add(Place(path, context.context.line))
+                    self.reads[kind, name].add(path)
             return context.default_attr_type
 
         return note
@@ -102,8 +67,8 @@ def classes(kind: ProperType) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def places() -> Callable[[type, str], set[Place]]:
-    """Where a setting of a class is read: as its own, or as a base class's. It takes seconds."""
+def places() -> Callable[[type, str], set[Path]]:
+    """The files in which a setting of a class is read, as its own or as a base class's."""
     sources = []
     for path in sorted(ROOT.rglob("*.py")):
         if path.is_relative_to(ROOT / "assets"):
@@ -119,9 +84,9 @@ def places() -> Callable[[type, str], set[Place]]:
     build(sources, options, extra_plugins=[listener])
     reads = listener.reads
     return lambda kind, setting: {
-        place
+        path
         for base in kind.__mro__
-        for place in reads.get((f"{base.__module__}.{base.__qualname__}", setting), set())
+        for path in reads.get((f"{base.__module__}.{base.__qualname__}", setting), set())
     }
 
 
@@ -149,26 +114,14 @@ def kinds() -> set[type[Settings]]:
     return found - ({base for kind in found for base in kind.__mro__[1:]} - named)
 
 
-def names_used() -> set[str]:
-    """Attributes and names that stand anywhere outside cory/config."""
-    nodes = [
-        node
-        for path in ROOT.rglob("*.py")
-        if ROOT / "config" not in path.parents
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    ]
-    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    return attributes | {node.id for node in nodes if isinstance(node, ast.Name)}
-
-
 @pytest.mark.slow
-def test_every_setting_is_read(places: Callable[[type, str], set[Place]]) -> None:
+def test_every_setting_is_read(places: Callable[[type, str], set[Path]]) -> None:
     assert len(kinds()) > 30
     fields = {(kind, field): places(kind, field) for kind in kinds() for field in kind.model_fields}
-    unread = {key for key, read in fields.items() if all(place.in_config() for place in read)}
-    assert {field for _, field in unread} == set(THROUGH)
-    used = names_used()
-    for kind, field in unread:
-        function = THROUGH[field]
-        assert function in {place.function() for place in fields[kind, field]}, (kind, field)
-        assert field in REFUSING or function in used, (kind, field)
+    in_config = {
+        field
+        for (_, field), paths in fields.items()
+        if all(ROOT / "config" in path.parents for path in paths)
+    }
+    assert in_config == THROUGH
+    assert {field for (_, field), paths in fields.items() if not paths} <= {"fidelity"}  # by name

@@ -45,16 +45,10 @@ BASES = {
 REFUSED = {
     "quickstart": """
 algorithm.clip_range=abc -> Input should be a valid number
-algorithm.epochs=1.5 -> Input should be a valid integer
-evaluation.greedy=often -> Input should be a valid boolean
 algorithm.clip_range=0 -> Input should be greater than 0
-algorithm.kl_coef=-0.1 -> Input should be greater than or equal to 0
-evaluation.k=[] -> List should have at least 1 item
 evaluation.k=[one] -> evaluation.k.0=one: Input should be a valid integer
 hardware.rendezvous=':29500' -> String should match pattern
 keep_best_mode=best -> Input should be 'max' or 'min'
-run_dir='' -> run_dir=: Value should have at least 1 item
-algorithm.sampling=3 -> Input should be a valid dictionary or
 algorithm.name=x -> algorithm.name=x: must be one of cory, grpo, imitation, maft, maporl,
 algorithm.advantages=group -> algorithm.samples_per_prompt=1: must be at least 2 with
 algorithm.minibatch_size=128 -> must divide a policy's 64 turns per iteration
@@ -78,8 +72,6 @@ hardware.offload_parameters=true ; hardware.zero_stage=2
     -> needs hardware.zero_stage=3, got 2
     -> needs hardware.offload_optimizer=tru
 hardware.nodes=2 -> needs hardware.rendezvous=host:port, which all nodes reach
-parallel_runs=2 ; hardware.nodes=2 ; hardware.rendezvous=a:1
-    -> needs hardware.device=cpu and hardware.nodes=1
 parallel_runs=2 ; objective=x -> must be 1 with objective
 algorithm.credit=meen -> must be one of all, mean, later, or <file>.py:<function>
 model.compute_precision=tf32
@@ -213,38 +205,21 @@ def test_all_mistakes_are_told_together() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", OF_TRL)
-def test_names_of_trl_get_ours(name: str) -> None:
-    """`reward_funcs` is of reward=python, and `beta` is MAPoRL's own."""
-    known = [*flat(composed("quickstart")), "reward.function"]
-    assert OF_TRL[name] in known
-    assert meant(name, known) == f"; did you mean {OF_TRL[name]}?"
-    assert meant(f"algorithm.{name}", known) == f"; did you mean {OF_TRL[name]}?"
-
-
 @pytest.mark.parametrize(
     ("key", "ours"),
     [
-        ("algorithm.clip_rang", "algorithm.clip_range"),
-        ("learning_rate", "algorithm.learning_rate"),
         ("learning_rat", "algorithm.learning_rate"),
         ("sampling.top_k", "algorithm.sampling.top_k"),
-        ("algorithm.sampling.topk", "algorithm.sampling.top_k"),
         ("modl", "model"),
+        *OF_TRL.items(),
+        *((f"algorithm.{name}", ours) for name, ours in OF_TRL.items()),
     ],
 )
-def test_a_misspelt_key_gets_a_suggestion(key: str, ours: str) -> None:
-    assert meant(key, flat(composed("quickstart"))) == f"; did you mean {ours}?"
-    if key.startswith("algorithm."):
-        (line,) = refusal("quickstart", f"{key}=1")
-        assert line == f"{key} is not a setting; did you mean {ours}?"
-
-
-def test_a_setting_without_a_value() -> None:
-    cfg = copy.deepcopy(composed("quickstart"))
-    cfg.algorithm.clip_range = "???"
-    with pytest.raises(ConfigError, match=r"^algorithm\.clip_range: Missing mandatory value"):
-        parse_config(cfg)
+def test_a_key_of_nobodys_or_of_trl_gets_a_suggestion(key: str, ours: str) -> None:
+    """`reward_funcs` is of reward=python, and `beta` is MAPoRL's own."""
+    known = [*flat(composed("quickstart")), "reward.function"]
+    assert ours == "model" or ours in known
+    assert meant(key, known) == f"; did you mean {ours}?"
 
 
 def test_a_microbatch_is_never_larger_than_its_minibatch() -> None:

@@ -11,6 +11,7 @@ import torch
 from cory.config import ConfigError
 from cory.runtime.worker import build_parts, check_devices
 from tests.support.composing import parsed
+from tests.support.refusals import refusal
 
 
 @pytest.mark.parametrize(
@@ -51,10 +52,7 @@ def test_models_and_data_that_cannot_be_used_are_refused(
         "task.test_split='train[50%:]'",
         *overrides.format(**names).split(),
     )
-    with pytest.raises(ConfigError) as refusal:
-        build_parts(config)
-    message = str(refusal.value)
-    assert "\n" not in message
+    message = refusal(lambda: build_parts(config))
     for part in said.format(**names).split("|"):
         assert part in message, message
 
@@ -64,6 +62,3 @@ def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch)
     said = "^hardware.processes=4: this machine has 1 CUDA devices; one process needs one$"
     with pytest.raises(ConfigError, match=said):
         check_devices(parsed("hardware=gpu4_zero2").hardware)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    with pytest.raises(ConfigError, match=r"^hardware\.device=cuda: this machine has"):
-        check_devices(parsed("hardware=gpu1").hardware)

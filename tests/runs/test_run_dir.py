@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,9 @@ from omegaconf import DictConfig
 
 from cory.config import ConfigError, parse_config
 from cory.runs.run_dir import (
-    LOCK,
     METRICS,
     RECORD,
     SETTINGS,
-    in_use,
     lock,
     prepare,
     require_own,
@@ -24,8 +21,8 @@ from cory.runs.run_dir import (
     why_it_cannot_grow,
     write_settings,
 )
-from tests.support.commands import SOON
 from tests.support.composing import compose_config, parsed
+from tests.support.refusals import refusal
 
 
 def begun(run_dir: Path, cfg: DictConfig, saved: bool = False) -> None:
@@ -59,12 +56,8 @@ def files_of(folder: Path) -> dict[str, bytes]:
     ("make", "said"),
     [
         (one_file("agents/mine.txt"), "holds agents but no config.yaml: it is no run; name a new"),
-        (one_file("seed0/config.yaml"), "holds seed0 but no config.yaml"),
         (one_file(SETTINGS, b"host: example\n"), "holds a config.yaml that is not of a run"),
         (one_file(SETTINGS, b"- 1\n"), "cannot be read (it is no mapping)"),
-        (one_file(SETTINGS, b"\xff\xfe\x00"), "cannot be read ("),
-        (one_file(SETTINGS, b"model: ${nowhere}\n"), "cannot be read ("),
-        (one_file(f"{SETTINGS}/mine"), "there is no run"),
     ],
 )
 def test_a_folder_of_others_is_refused_and_stays_as_it_was(
@@ -73,10 +66,8 @@ def test_a_folder_of_others_is_refused_and_stays_as_it_was(
     make(tmp_path)
     before = files_of(tmp_path)
     for refuse in (require_own, started):
-        with pytest.raises(ConfigError) as refused:
-            refuse(tmp_path)
-        text = str(refused.value)
-        assert text.startswith(f"run_dir={tmp_path}") and said in text and "\n" not in text, text
+        text = refusal(partial(refuse, tmp_path))
+        assert text.startswith(f"run_dir={tmp_path}") and said in text, text
     assert files_of(tmp_path) == before
 
 
@@ -184,23 +175,3 @@ def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(
     note = capsys.readouterr().err
     assert note.startswith(f"note: left out as no run to go on with: {second} ")
     assert note.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_a_lock_holds_for_the_life_of_its_process(tmp_path: Path) -> None:
-    assert not in_use(tmp_path)
-    code = (
-        "import time; from pathlib import Path; from cory.runs.run_dir import lock\n"
-        f"with lock(Path({str(tmp_path)!r})): print('locked', flush=True); time.sleep(60)"
-    )
-    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout is not None and holder.stdout.readline() == "locked\n"
-    assert in_use(tmp_path)
-    said = f"^run_dir={tmp_path} is in use by another process$"
-    with pytest.raises(ConfigError, match=said), lock(tmp_path, wait_s=0.1):
-        pass
-    holder.kill()
-    with lock(tmp_path, wait_s=SOON):  # killed, and not even waited for
-        assert in_use(tmp_path)
-    holder.wait()
-    assert (tmp_path / LOCK).exists() and not in_use(tmp_path)

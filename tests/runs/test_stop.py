@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -30,16 +29,6 @@ def test_a_signal_asks_all_processes_of_a_command() -> None:
     assert signals.stopping_anywhere() and signals.stop_code() == 143
     with pytest.raises(signals.Stopped, match=r"^saved with 3 of 10 debates$"):
         signals.leave_if_asked("with 3 of 10 debates")
-
-
-def test_where_there_is_nothing_to_save_a_signal_interrupts() -> None:
-    with signals.interruptible(), pytest.raises(KeyboardInterrupt):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(10)
-    with pytest.raises(KeyboardInterrupt), signals.interruptible():  # it came before
-        raise AssertionError
-    with signals.interruptible(lambda: False):
-        assert signals.stop_code() == 130
 
 
 def test_another_process_asks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,13 +69,6 @@ def test_a_run_that_repeats_iterations_ends_with_the_same_agents(
     assert again.kept() == 5
 
 
-def test_another_metric_begins_anew(tmp_path: Path) -> None:
-    run = Run(tmp_path)
-    run.loop.best = ("eval/score/agent_0", "max", 9.0, 0)
-    run.iterate(1, [0.1])
-    assert run.kept() == 2
-
-
 @pytest.mark.parametrize("key", ["keep_best", "objective"])
 def test_a_metric_that_no_evaluation_has_is_refused_with_the_nearest(
     key: str, capsys: pytest.CaptureFixture[str]
@@ -103,12 +96,9 @@ def test_iterations_without_the_metric_are_passed_over(tmp_path: Path) -> None:
     assert run.kept() == 2
 
 
-def test_an_evaluation_that_is_never_made_is_refused() -> None:
+def test_evaluations_that_are_never_made_and_agents_that_there_are_not_are_refused() -> None:
     with pytest.raises(ConfigError, match="needs evaluate_every above 0"):
         require_evaluations(parsed("keep_best=eval/score/agent_0"))
-
-
-def test_a_model_behind_an_endpoint_has_no_best_agents() -> None:
     words = ["experiment=maft/gpt35_arithmetic_base", "evaluate_every=1"]
     with pytest.raises(ConfigError, match="keep_best=eval/vote/turn_1 needs agents"):
         require_evaluations(parsed(*words, "keep_best=eval/vote/turn_1"))

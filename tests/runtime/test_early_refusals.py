@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cory.config import Config, ConfigError, parse_config
+from cory.config import Config, parse_config
 from cory.runs.run_dir import AGENTS, METRICS, RECORD, write_settings
 from cory.runtime import refusals as early
 from cory.runtime.refusals import refuse_early
 from tests.support.composing import compose_config, parsed
+from tests.support.refusals import refusal
 
 GAMES = ("experiment=spag/llama2_im", "scale=small")
 PROMPTS = ("task=prompts", "task.test_split=null", "task.held_out_share=0.5")
@@ -19,9 +20,7 @@ PROMPTS = ("task=prompts", "task.test_split=null", "task.held_out_share=0.5")
 
 def refused(config: Config, run_dir: Path) -> str:
     """What is said of a run."""
-    with pytest.raises(ConfigError) as refusal:
-        refuse_early(run_dir, config)
-    return str(refusal.value)
+    return refusal(lambda: refuse_early(run_dir, config))
 
 
 @pytest.mark.parametrize(

@@ -177,18 +177,6 @@ def test_two_nodes_make_one_run_and_end_together(train: Train, tmp_path: Path) -
     assert not any("Traceback" in node.err for node in nodes), [node.err for node in nodes]
 
 
-@pytest.mark.slow
-def test_nodes_that_never_come_are_not_waited_for_after_a_signal(
-    train: Train, tmp_path: Path
-) -> None:
-    run_dir = tmp_path / "run"
-    command = train(*multinode(run_dir, free_port()))
-    until(lambda: (run_dir / "config.yaml").exists())
-    time.sleep(1)
-    command.send_signal(signal.SIGTERM)
-    assert command.wait(SOON) == 143
-
-
 def test_processes_share_the_cores_unless_the_user_says_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

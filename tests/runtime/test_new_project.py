@@ -18,8 +18,6 @@ from cory.runtime.new_project import ASSETS, make_project
 from tests.support.commands import Command, metrics
 from tests.support.warm import Fork, WarmCommand
 
-TEMPLATE = ASSETS / "project"
-
 
 def compare_runs(words: list[str]) -> None:
     """`cory-compare <words>`"""
@@ -27,24 +25,15 @@ def compare_runs(words: list[str]) -> None:
     compare.main()
 
 
-def test_the_folder_holds_the_template_and_what_is_there_is_not_touched(
+def test_what_is_there_is_not_touched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "new" / "below"
-    files = make_project(folder)
-    assert {file.name for file in files} == {
-        "README.md",
-        "prompts.jsonl",
-        "rewards.py",
-        "mine.yaml",
-    }
-    for file in files:
-        assert (folder / file).read_bytes() == (TEMPLATE / file).read_bytes()
+    (tmp_path / "mine").touch()
     monkeypatch.setattr(sys, "argv", ["cory-new", str(tmp_path)])
     with pytest.raises(SystemExit, match="1"):
         new.main()
     assert f"File exists: '{tmp_path}'" in capsys.readouterr().err
-    assert [*tmp_path.iterdir()] == [tmp_path / "new"]
+    assert [*tmp_path.iterdir()] == [tmp_path / "mine"]
 
 
 @pytest.mark.slow

@@ -19,7 +19,6 @@ from cory.runtime.launch import JobFailed
 from tests.support.composing import compose_config
 
 SCORE = "eval/score/agent_0"
-Tuned = Callable[..., tuple[int, list[JobReturn], str]]
 
 
 def worth(run_dir: Path) -> float:
@@ -42,49 +41,34 @@ def made_up(run_dir: Path, *_: Any, **how: Any) -> bool:
     return True
 
 
-@pytest.fixture
-def tuned(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tuned:
-    """`python -m cory.train -m <words>`: exit code, what each job told, stderr."""
+@pytest.mark.slow
+def test_each_job_tells_its_own_number_and_failed_ones_are_told_as_failed(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(train, "launch", made_up)
-
-    def call(*words: str) -> tuple[int, list[JobReturn], str]:
+    words = ("algorithm.clip_range=0.1,0.3,0.9", "parallel_runs=null", f"objective={SCORE}")
+    for _ in range(2):  # at the second time they are complete, and tell the same
         told: list[JobReturn] = []
         # Hydra imports its plugins by itself, and anew where its state was put back
         named = Plugins.instance().class_name_to_class
         launcher: Any = named["hydra._internal.core_plugins.basic_launcher.BasicLauncher"]
         whole = launcher.launch
 
-        def noting(self: Any, words: Any, initial_job_idx: int) -> Sequence[JobReturn]:
+        def noting(
+            self: Any, words: Any, initial_job_idx: int, whole: Any = whole, told: Any = told
+        ) -> Sequence[JobReturn]:
             own: Sequence[JobReturn] = whole(self, words, initial_job_idx)
-            told.extend(own)
+            told += own
             return own
 
         monkeypatch.setattr(launcher, "launch", noting)
         code, _, err = command("-m", *words, f"hydra.sweep.dir={tmp_path}/sweep")
-        return code, told, err
-
-    return call
-
-
-@pytest.mark.slow
-def test_each_job_tells_its_own_number_and_failed_ones_are_told_as_failed(tuned: Tuned) -> None:
-    words = ("algorithm.clip_range=0.1,0.3,0.9", "parallel_runs=null", f"objective={SCORE}")
-    for _ in range(2):  # at the second time they are complete, and tell the same
-        code, told, err = tuned(*words)
         assert (code, err) == (1, "")
         statuses = [JobStatus.COMPLETED, JobStatus.COMPLETED, JobStatus.FAILED]
         assert [one.status for one in told] == statuses
         assert [one.return_value for one in told[:2]] == pytest.approx([0.8, 1.0])
         with pytest.raises(JobFailed):
             _ = told[2].return_value
-
-
-@pytest.mark.slow
-def test_a_metric_that_is_not_there_is_refused(tuned: Tuned) -> None:
-    code, told, err = tuned("seed=0", "objective=eval/greedy/agent_0")
-    said = "error: 0: objective=eval/greedy/agent_0 of the run in "
-    assert code == 1 and err.startswith(said) and err.count("\n") == 1
-    assert told[0].status == JobStatus.FAILED
 
 
 def test_the_nearest_metric_is_named(tmp_path: Path) -> None:

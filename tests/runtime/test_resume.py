@@ -1,7 +1,8 @@
-"""Nothing is lost: killed, stopped, out of disk, diverged."""
+"""Nothing is lost: killed, stopped, out of disk, diverged, gone on with to more iterations."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -112,3 +113,39 @@ def test_divergence_leaves_metrics_and_the_checkpoint_before_it(run: Run, tmp_pa
     assert error.endswith(f"the last good one is x/checkpoints/{stopped:06d}")
     assert (tmp_path / "x" / "checkpoints" / f"{stopped:06d}" / "manifest.json").exists()
     assert not (tmp_path / "x" / "record.json").exists()
+
+
+# An evaluation after every second iteration, and all that one changes beside weights and Adam.
+EVEN = (
+    *("evaluate_every=2", "samples_every=2", "checkpoint_every=1", "hardware.microbatch_size=2"),
+    *("algorithm=cory", "algorithm.swap_every=3", "algorithm.score_scaling=normalise"),
+    *("algorithm.kl_controller=adaptive", "algorithm.minibatch_size=4"),
+)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder by its name there."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_an_extended_run_ends_as_one_of_that_length(run: Run, tmp_path: Path) -> None:
+    whole = run("run_dir=whole", "algorithm.iterations=4", *EVEN)
+    assert whole.wait() == 0, whole.err
+    short = run("run_dir=x", "algorithm.iterations=2", *EVEN)
+    assert short.wait() == 0, short.err
+    assert [p.name for p in (tmp_path / "x" / "checkpoints").iterdir()] == ["000002"]
+    first = (tmp_path / "x/metrics.jsonl").read_bytes()
+    longer = run("run_dir=x", "algorithm.iterations=4", *EVEN)
+    assert longer.wait() == 0, longer.err
+    assert "goes on with the run in x" in longer.out
+    assert (tmp_path / "x/metrics.jsonl").read_bytes().startswith(first)
+    for name in ("metrics.jsonl", "samples.jsonl"):
+        assert (tmp_path / "x" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert files(tmp_path / "x/agents") == files(tmp_path / "whole/agents")
+    assert json.loads((tmp_path / "x/record.json").read_text())["iterations"] == 4
+    again = run("run_dir=x", "algorithm.iterations=4", *EVEN)
+    assert again.wait() == 0 and "is complete" in again.out

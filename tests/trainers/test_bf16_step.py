@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
 
 from cory.config import Config
 from cory.episode import Batch, Turn, turns_of
@@ -23,35 +22,17 @@ WORDS = ["algorithm=cory", "algorithm.epochs=1", "algorithm.learning_rate=1e-3"]
 WORDS += ["algorithm.kl_estimator=full"]
 
 
-def weights(trainer: PPOTrainer) -> dict[str, Tensor]:
-    """Every weight of every agent."""
-    return {
-        f"{name}.{key}": weight.detach().clone()
-        for name, agent in trainer.agents.items()
-        for key, weight in agent.model.named_parameters()
-    }
-
-
 @pytest.mark.parametrize("stage", [0, 2])
 def test_two_steps(config_of: ConfigOf, stage: int) -> None:
     """Both pass the checks of a first update, which raise where they do not."""
     trainer = build(config_of(*WORDS, BF16, f"hardware.zero_stage={stage}"), LetterShare())
-    before = weights(trainer)
     for iteration in range(2):
         metrics = trainer.step(iteration)
         assert all(math.isfinite(value) for value in metrics.values())
-        assert all(metrics[f"ppo/gradient_norm/{name}"] > 0 for name in trainer.agents)
-    after = weights(trainer)
-    assert {weight.dtype for weight in after.values()} == {torch.bfloat16}
-    assert all(weight.isfinite().all() for weight in after.values())
     for name, agent in trainer.agents.items():
-        assert agent.updates == 2
-        own = [key for key in after if key.startswith(name)]
-        moved = sum(not torch.equal(before[key], after[key]) for key in own)
-        assert moved > 0.9 * len(own)
-        assert metrics[f"objective/kl/{name}"] > 0
-    reference = next(iter(trainer.agents.values())).bundle.pretrained
-    assert {weight.dtype for weight in reference.parameters()} == {torch.bfloat16}
+        assert agent.updates == 2 and metrics[f"objective/kl/{name}"] > 0
+        for model in (agent.model, agent.bundle.pretrained):
+            assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
 
 
 def update(agent: PPOPolicy, trainer: PPOTrainer, turns: list[Turn]) -> tuple[Batch, dict]:

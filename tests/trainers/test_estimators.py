@@ -14,7 +14,7 @@ from cory.functional.logprobs import whiten
 from cory.trainers.ppo import Estimate
 from cory.trainers.sanity_checks import FirstUpdateError
 from cory.trainers.steps import Stage
-from tests.support.building import LetterShare, Updated, build, steps, updates_of
+from tests.support.building import LetterShare, Updated, build, updates_of
 from tests.support.close import assert_close
 
 ConfigOf = Callable[..., Config]
@@ -81,11 +81,6 @@ def test_each_prompt_is_asked_so_often(config_of: ConfigOf) -> None:
     assert len(responses) > 2  # each sampled anew
 
 
-def no_values(metrics: dict[str, float]) -> bool:
-    words = ("value", "returns")
-    return not any(word in key for key in metrics for word in words)
-
-
 @pytest.mark.parametrize(
     ("advantages", "sharing"),
     [("group", "adapters"), ("leave_one_out", "copies"), ("batch", "copies")],
@@ -96,14 +91,12 @@ def test_without_gae_there_is_no_value_head(
     words = [f"advantages={advantages}", f"model.sharing={sharing}"]
     trainer = build(config_of(*words, "algorithm.samples_per_prompt=4"), LetterShare())
     metrics = trainer.step(0)
-    assert no_values(metrics)
+    assert not any("value" in key or "returns" in key for key in metrics)
     for agent in trainer.agents.values():
         assert agent.model.value_head is None
         assert not any("value" in name for name in agent.engine.trainable)
         assert not any("value" in name for name, _ in agent.model.named_parameters())
         assert agent.annotate(turns_of(trainer.episodes, agent.name)).values is None
-        with pytest.raises(ValueError, match="has no value head"):
-            agent.model.head(torch.zeros(1, 32))
 
 
 def test_equal_rewards_teach_nothing_and_stop_no_run(config_of: ConfigOf) -> None:
@@ -140,13 +133,3 @@ def test_each_minibatch_is_averaged_by_itself(config_of: ConfigOf, average: str)
     lengths = batch.response_mask.sum(1).float()
     expected = -1.0 if average == "responses" else -float(lengths.mean() / 6)
     assert_close(found["ppo/loss/policy/agent_0"], expected, 1e-4)
-
-
-@pytest.mark.slow
-def test_settings_of_other_estimates_change_nothing(config_of: ConfigOf) -> None:
-    unread = ["gamma=0.5", "gae_lambda=0.1", "value_coef=3", "value_clip_range=0.01"]
-    unread += ["kl_target=0.1", "kl_horizon=3", "whiten_advantages=false"]
-    plain, changed = config_of(*GRPO), config_of(*GRPO, *(f"algorithm.{word}" for word in unread))
-    assert changed.algorithm != plain.algorithm
-    found, expected = (steps(build(config, LetterShare()), 0, 1, 2) for config in (changed, plain))
-    assert found == expected

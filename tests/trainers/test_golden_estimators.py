@@ -8,8 +8,8 @@ that each bound of the ratio is met with advantages of both signs.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,14 +37,6 @@ AVERAGES = {"grpo": "responses", "bnpo": "tokens", "dapo": "tokens", "dr_grpo": 
 ELSEWHERE = ("scale_rewards batch", "normalize_advantages True")
 
 
-@dataclass
-class Agent:
-    """A policy as the objective sees it."""
-
-    engine: ActorCriticModel
-    kl_coef: float
-
-
 def settings(name: str, case: dict[str, Any]) -> PPOConfig:
     """TRL's settings as one types them here."""
     given = case["settings"]
@@ -66,12 +58,6 @@ def settings(name: str, case: dict[str, Any]) -> PPOConfig:
     ).algorithm
 
 
-def policy() -> ActorCriticModel:
-    lm = LlamaForCausalLM(LlamaConfig(**GOLDEN["model"]["config"]))
-    lm.load_state_dict({k: torch.tensor(v) for k, v in GOLDEN["model"]["weights"].items()})
-    return ActorCriticModel("agent", lm)
-
-
 def roll_out() -> Batch:
     """The batch as a trainer annotates it: log-probabilities, and k1 as the rewarded KL."""
     ids, attention, mask = pad_turns(BATCH["prompt_ids"], BATCH["completion_ids"], 0)
@@ -89,18 +75,14 @@ def roll_out() -> Batch:
     )
 
 
-def estimated(config: PPOConfig, batch: Batch) -> Estimate:
-    groups = torch.arange(len(batch)) // config.samples_per_prompt
-    in_reward = config.kl_coef if config.kl_in == "reward" else 0.0
-    return estimator_of(config)(batch, groups, in_reward)
-
-
-def loss_of(config: PPOConfig, batch: Batch, estimate: Estimate, size: int) -> Agent | Any:
+def loss_of(config: PPOConfig, batch: Batch, estimate: Estimate, size: int) -> Any:
     """The loss in microbatches of `size`, and the model with its gradient."""
-    agent = Agent(policy(), config.kl_coef)
+    lm = LlamaForCausalLM(LlamaConfig(**GOLDEN["model"]["config"]))
+    lm.load_state_dict({k: torch.tensor(v) for k, v in GOLDEN["model"]["weights"].items()})
+    agent: Any = SimpleNamespace(engine=ActorCriticModel("agent", lm), kl_coef=config.kl_coef)
     mask = batch.response_mask
     average = loss_average(config.loss_average, mask, config.sampling.max_response_tokens)
-    objective = Objective(config, agent, batch, estimate, average, mask.sum())  # type: ignore[arg-type]
+    objective = Objective(config, agent, batch, estimate, average, mask.sum())
     total = torch.zeros(())
     for index in torch.arange(len(batch)).split(size):
         loss, _ = objective(index)
@@ -114,7 +96,9 @@ def loss_of(config: PPOConfig, batch: Batch, estimate: Estimate, size: int) -> A
 def test_loss_and_gradient_are_trls(name: str, size: int) -> None:
     case = GRPO.get(name) or RLOO[name.removeprefix("rloo ")]
     config, batch = settings(name, case), roll_out()
-    estimate = estimated(config, batch)
+    groups = torch.arange(len(batch)) // config.samples_per_prompt
+    in_reward = config.kl_coef if config.kl_in == "reward" else 0.0
+    estimate = estimator_of(config)(batch, groups, in_reward)
     expected = torch.tensor(case["advantages"])[:, None] * batch.response_mask
     if name.endswith(ELSEWHERE):
         assert not torch.allclose(estimate.advantages, expected, atol=1e-3)

@@ -11,7 +11,6 @@ import pytest
 
 from cory.config import Config
 from cory.trainers.steps import Stage, paced
-from tests.support.agents import build_agents
 from tests.support.building import LetterShare, build
 from tests.support.supervising import VERIFIER, build_verifier
 
@@ -66,42 +65,14 @@ def test_ppo_goes_through_its_schedule_once_in_a_run(config_of: Settings) -> Non
 
 def test_a_verifier_goes_through_its_schedule_once_in_a_run(questions: Settings) -> None:
     """However many examples an iteration finds."""
-    config = questions(*VERIFIER, *FALLING)
+    config = questions(*VERIFIER, *FALLING, "algorithm.epochs=2")
     trainer = build_verifier(config)
     (policy,) = trainer.agents.values()
     expected = []
     for iteration in range(2):
         rates = rates_of(policy)
         metrics = trainer.step(iteration)
-        steps = math.ceil(metrics["verifier/examples"] / config.algorithm.minibatch_size)
+        steps = 2 * math.ceil(metrics["verifier/examples"] / config.algorithm.minibatch_size)
         expected = [3e-3 * linear((iteration + (n + 0.5) / steps) / 2) for n in range(steps)]
         assert steps > 0 and rates == pytest.approx(expected)
         assert metrics["verifier/learning_rate"] == pytest.approx(expected[-1])
-
-
-@pytest.mark.slow
-def test_each_fine_tuning_of_maft_is_a_schedule_of_its_own(maft: Settings) -> None:
-    config = maft("algorithm.epochs=3", *FALLING)
-    trainer = build_agents(config)
-    noted: dict[str, list[float]] = {name: [] for name in trainer.agents}
-    engine: Any = trainer.agents["critic_0"].engine  # all policies take turns in it
-    given = engine.set_learning_rate
-
-    def noting(value: float) -> None:
-        noted[engine.model.name].append(value)
-        given(value)
-
-    engine.set_learning_rate = noting
-    metrics = trainer.step(0)
-    for name, rates in noted.items():
-        critic = name.startswith("critic")
-        epochs, peak = (config.algorithm.critic_epochs, 1e-3) if critic else (3, 3e-3)
-        count = metrics[f"supervised/examples/{name}"]
-        steps = epochs * math.ceil(count / config.algorithm.minibatch_size)
-        expected = [peak * linear((n + 0.5) / steps) for n in range(steps)]
-        assert rates == pytest.approx(expected), name
-        if steps:
-            assert metrics[f"supervised/learning_rate/{name}"] == pytest.approx(expected[-1])
-    assert {name.partition("_")[0] for name in noted if noted[name]} == {"generation", "critic"}, (
-        noted
-    )

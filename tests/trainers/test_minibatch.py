@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 
 from cory import distributed
 from cory.config import ConfigError, batch_plan
-from cory.trainers.steps import add_step, minibatches, optimiser_step
+from cory.trainers.steps import minibatches, optimiser_step
 from cory.trainers.supervised import Example
 
 
@@ -55,29 +54,6 @@ def test_every_process_has_as_many_rows(
     assert sorted(map(str, minibatch)) == sorted(map(str, [*examples, *[None] * (world - rows)]))
 
 
-def test_each_process_adds_up_the_microbatches_of_its_own_rows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(distributed, "count", lambda: 2)
-    monkeypatch.setattr(distributed, "summed", lambda numbers: numbers)
-    for rank, own in enumerate(([4, 7], [1, 2])):
-        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
-        policy: Any = SimpleNamespace(engine=Engine())
-        for rows in (torch.tensor([4, 7, 1, 2]), [4, 7, 1, 2]):
-            seen: list[int] = []
-
-            def objective(
-                part: Any, seen: list[int] = seen
-            ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-                seen += list(map(int, part))
-                return torch.zeros(()), {"sum": torch.tensor(float(sum(part)))}
-
-            step = optimiser_step(policy, rows, 1, objective, [1] * 4)
-            assert seen == own
-            assert step == {"sum": sum(own), "gradient_norm": 1.0, "skipped_steps": 0.0}
-        assert policy.engine.backwards == 4
-
-
 @pytest.mark.parametrize("rows", [torch.tensor([4, 7, 1, 2]), [4, 7, 1, 2]])
 def test_rows_of_similar_length_share_a_microbatch(rows: Any) -> None:
     seen: list[list[int]] = []
@@ -91,11 +67,10 @@ def test_rows_of_similar_length_share_a_microbatch(rows: Any) -> None:
     assert seen == [[7, 2], [1, 4]] and step["sum"] == 14
 
 
-def test_the_sum_over_steps_ends_with_the_first_that_is_not_finite() -> None:
-    sums: dict[str, float] = {}
-    assert add_step(sums, {"a": 1.0, "b": 2.0})
-    assert not add_step(sums, {"a": math.inf, "b": 1.0})
-    assert sums == {"a": math.inf, "b": 3.0}
+def test_every_epoch_goes_through_all_rows_in_another_order() -> None:
+    found = [list(map(int, rows)) for rows in minibatches(8, 4, 4, torch.Generator())]
+    epochs = {tuple(found[n] + found[n + 1]) for n in range(0, 8, 2)}
+    assert len(epochs) == 4 and all(sorted(epoch) == list(range(8)) for epoch in epochs)
 
 
 def test_only_what_is_filled_up_may_be_smaller_than_the_processes() -> None:

@@ -71,6 +71,20 @@ def test_updates_and_evaluations_are_without_it(
     assert measure(trainer, config, tmp_path) == first
 
 
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_the_ratio_of_the_first_step_is_one(
+    config_of: ConfigOf, with_rates: str, sharing: str, checkpointing: bool
+) -> None:
+    words = ["algorithm=grpo", "algorithm.epochs=1", "algorithm.kl_coef=0", with_rates]
+    words += [f"model.sharing={sharing}", "model.adapter.dropout=0.5"]
+    words.append(f"hardware.gradient_checkpointing={checkpointing}".lower())
+    metrics = build(config_of(*words), LetterShare()).step(0)
+    assert metrics["ppo/policy/ratio/agent_0"] == pytest.approx(1, abs=1e-6)
+    assert metrics["ppo/policy/approxkl/agent_0"] < 1e-12
+    assert metrics["ppo/gradient_norm/agent_0"] > 0
+
+
 def test_a_resumed_run_samples_with_the_same_dropout(
     config_of: ConfigOf, with_rates: str, tmp_path: Path
 ) -> None:

@@ -28,11 +28,6 @@ EXAMPLES = [
 ]
 
 
-@pytest.fixture
-def verifier_config(questions: Settings) -> Settings:
-    return lambda *overrides: questions(*VERIFIER, *overrides)
-
-
 def trainer_of(config: Config, examples: list[Example]) -> SupervisedTrainer:
     """One that learns from the same examples in every iteration."""
     trainer = build_verifier(config)
@@ -62,12 +57,10 @@ def by_hand(trainer: SupervisedTrainer, examples: list[Example], average: str) -
 @pytest.mark.parametrize(
     ("loss", "average"), [(token_bce, "tokens"), (weighted_nll, "tokens"), (token_bce, "responses")]
 )
-def test_a_step_is_the_one_worked_by_hand(
-    verifier_config: Settings, loss: Any, average: str
-) -> None:
+def test_a_step_is_the_one_worked_by_hand(questions: Settings, loss: Any, average: str) -> None:
     """Five examples in minibatches of eight: three rows are absent and change nothing."""
     words = ("algorithm.minibatch_size=8", "hardware.microbatch_size=4")
-    config = verifier_config(*words, f"algorithm.average={average}")
+    config = questions(*VERIFIER, *words, f"algorithm.average={average}")
     ours, theirs = trainer_of(config, EXAMPLES), trainer_of(config, EXAMPLES)
     for trainer in (ours, theirs):
         if loss is token_bce:
@@ -95,29 +88,10 @@ def test_a_step_is_the_one_worked_by_hand(
             torch.testing.assert_close(*both, rtol=1e-4, atol=1e-5, msg=name)
 
 
-def test_the_last_minibatch_is_filled_up_and_nothing_is_dropped(verifier_config: Settings) -> None:
-    words = ("algorithm.minibatch_size=4", "algorithm.epochs=3", "hardware.microbatch_size=2")
-    trainer = trainer_of(verifier_config(*words), EXAMPLES)
-    seen: list[list[Example | None]] = []
-    whole = trainer._minibatch
-
-    def watch(policy: Any, rows: Any) -> dict[str, float]:
-        seen.append(list(rows))
-        return whole(policy, rows)
-
-    trainer._minibatch = watch  # type: ignore[method-assign]  # to see what it is given
-    found = trainer.step(0)
-    assert [len(rows) for rows in seen] == [4] * 6  # three epochs of two
-    for epoch in (seen[:2], seen[2:4], seen[4:]):
-        present = [row for rows in epoch for row in rows if row is not None]
-        assert sorted(len(row.response_ids) for row in present) == [2, 3, 4, 5, 6]
-    assert 0 < found["verifier/loss"] < 2 and 0 <= found["verifier/accuracy"] <= 1
-
-
 def test_an_iteration_without_examples_steps_nothing_and_is_counted(
-    verifier_config: Settings,
+    questions: Settings,
 ) -> None:
-    trainer = build_verifier(verifier_config(), letters="")  # nothing is right
+    trainer = build_verifier(questions(*VERIFIER), letters="")  # nothing is right
     before = weights(trainer)
     for iteration in (0, 1):
         found = trainer.step(iteration)
@@ -125,13 +99,13 @@ def test_an_iteration_without_examples_steps_nothing_and_is_counted(
         assert found["verifier/questions_kept"] == 0 and "verifier/loss" not in found
     after = weights(trainer)
     assert all(torch.equal(piece, after[name]) for name, piece in before.items())
-    again = build_verifier(verifier_config(), letters="")
+    again = build_verifier(questions(*VERIFIER), letters="")
     again.load_state_dict(trainer.state_dict())
     assert again.step(2)["verifier/idle"] == 3
 
 
-def test_a_loss_that_is_no_number_stops_the_run(verifier_config: Settings) -> None:
-    trainer = trainer_of(verifier_config(), EXAMPLES)
+def test_a_loss_that_is_no_number_stops_the_run(questions: Settings) -> None:
+    trainer = trainer_of(questions(*VERIFIER), EXAMPLES)
     trainer.loss = lambda logprobs, values, labels, mask: values * math.nan
     with pytest.raises(TrainingDiverged, match="iteration 1: verifier/loss is not finite"):
         trainer.step(0)

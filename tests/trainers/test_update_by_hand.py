@@ -12,13 +12,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from cory.config import Config
-from cory.episode import Batch, turns_of
+from cory.episode import turns_of
 from cory.models.bundle import ModelBundle
-from cory.models.policy import PPOPolicy
-from cory.trainers.ppo import Estimate, Objective, PPOTrainer
+from cory.trainers.ppo import Estimate, PPOTrainer
 from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, Updated, build, noise_in, uneven, updates_of
 from tests.support.close import assert_close
@@ -190,21 +188,3 @@ def test_the_loss_and_its_gradient_by_hand(config_of: ConfigOf, kl_in: str) -> N
     assert_close(found["ppo/value/clipfrac/agent_0"], cut)
     assert found["ppo/policy/clipfrac/agent_0"] > 0.1 and cut > 0.1
     assert_close(found["ppo/gradient_norm/agent_0"], norm, 1e-3)
-
-
-def test_every_epoch_goes_through_all_turns_in_another_order(config_of: ConfigOf) -> None:
-    words = ["algorithm=cory", "algorithm.epochs=4", "algorithm.minibatch_size=4"]
-    trainer = build(config_of(*words), LetterShare())
-    objective, orders = trainer._objective, []
-
-    def noted(agent: PPOPolicy, batch: Batch, estimate: Estimate, chosen: Tensor) -> Objective:
-        orders.append(chosen.tolist())
-        return objective(agent, batch, estimate, chosen)
-
-    trainer._objective = noted  # type: ignore[method-assign]
-    trainer.step(0)
-    trainer.step(1)
-    epochs = [tuple(orders[n] + orders[n + 1]) for n in range(0, len(orders), 2)]
-    assert len(epochs) == 2 * 2 * 4  # iterations, agents, epochs
-    assert all(sorted(epoch) == list(range(8)) for epoch in epochs)
-    assert len(set(epochs)) == len(epochs)
