@@ -79,25 +79,16 @@ def test_the_answer_is_what_the_program_returns(
 @pytest.mark.parametrize(
     ("returned", "answer"),
     [
-        ("12", "12"),
-        ("0.30000000000000004", None),
         ("30.000000000000004", "30"),
         ("2.9999999999999996", "3"),
         ("-0.0", "0"),
         ("1e+16", "1" + "0" * 16),
     ],
 )
-def test_whole_numbers_are_answers(returned: str, answer: str | None) -> None:
+def test_whole_numbers_are_answers(returned: str, answer: str) -> None:
     assert answer_of(returned) == answer
 
 
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("task.programs.code_column=body", "task.programs.code_column=body is not in the data; it"),
-        ("task.programs.function=main", "task.programs.path={tmp}/tinygsm: no program returned an"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_is_refused(override: str, said: str, folder: Path, tokenizer: Any) -> None:
-    message = refusal(lambda: task(folder, tokenizer, *override.format(tmp=folder).split()))
-    assert said.format(tmp=folder) in message
+def test_programs_without_any_answer_are_refused(folder: Path, tokenizer: Any) -> None:
+    said = refusal(lambda: task(folder, tokenizer, "task.programs.function=main"))
+    assert said == f"task.programs.path={folder}/tinygsm: no program returned an answer"

@@ -15,12 +15,6 @@ WAYS = {
     "importlib": "import sys\nsystem = sys.modules['_frozen_importlib_external']._os\n",
     "a path's module": "import statistics, sys\nsystem = sys.modules['posixpath'].os\n",
     "statistics": "import statistics\nsystem = statistics.random._os\n",
-    "subclasses": (
-        "import statistics\n"
-        "own = [c for c in object.__subclasses__() if c.__name__ == '_wrap_close'][0]\n"
-        "class system: pass\n"
-        "vars(system) and [setattr(system, k, v) for k, v in own.__init__.__globals__.items()]\n"
-    ),
     "a new module": (
         "import sys\nimp = sys.modules['_imp']\n"
         "class Spec: name = 'posix'; origin = 'built-in'; loader = parent = None\n"
