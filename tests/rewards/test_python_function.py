@@ -189,7 +189,6 @@ def test_a_function_is_named_by_file_and_name() -> None:
     ("source", "rule"),
     [
         ("import nothing_like_it\ndef score(): 0", "mine.py, line 1: ModuleNotFoundError"),
-        ("def score(): 0\n\n1 / 0", "mine.py, line 3: ZeroDivisionError"),
         ("def score(): 0\nraise SystemExit(3)", "mine.py, line 2: SystemExit: 3"),
         ("def score(", "(mine.py, line 1)"),
         ("scores = 3", "did you mean scores?"),
@@ -206,17 +205,11 @@ def test_what_cannot_be_imported_is_refused(source: str, rule: str, write: Write
     [
         ("return [1, 2, 3]", "it gave 3 values for 4 completions"),
         ("return [1, float('nan'), 3, 4]", "returned nan for 'second 0!'"),
-        ("return [1, 2, 3, '4']", "returned '4' for 'second 1!'"),
         ("return {0: 1.0}", "got {0: 1.0}"),
-        ("import torch; return torch.tensor(1.0)", "iteration over a 0-d tensor"),
         ("return [None, 1, 1, 1]", "returned None for 'first 0'"),
         ("return missing", "mine.py, line 3: NameError"),
-        ("return score(1, 2)", "mine.py, line 3: TypeError"),
-        ("exit(4)", "mine.py, line 3: SystemExit: 4"),
-        ("pass\ndef score(truth, **k): pass", "missing 1 required positional argument: 'truth'"),
         ("for text in completions: yield len(text) / 0", "mine.py, line 3: ZeroDivisionError"),
         ("raise ValueError('two\\nlines')", "ValueError: two lines"),
-        ("k['log_metric']('x', 'high')", "line 3: ValueError: could not convert"),
         ("k['log_extra']('x', [1]); return [1] * 4", "log_extra('x', ...) gave 1 values for 4"),
     ],
 )

@@ -63,27 +63,16 @@ class Said:
     after: float = 0.0  # seconds
 
 
-def reply(text: str | None, reason: str = "stop", tokens: tuple[int, int] = (10, 5)) -> Said:
-    """A completion as the real server writes it."""
-    return Said(
-        {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "model": "wise-2026-01-01",
-            "choices": [
-                {
-                    "index": 0,
-                    "finish_reason": reason,
-                    "message": {"role": "assistant", "content": text},
-                }
-            ],
-            "usage": {
-                "prompt_tokens": tokens[0],
-                "completion_tokens": tokens[1],
-                "total_tokens": sum(tokens),
-            },
-        }
-    )
+def reply(text: str) -> Said:
+    """A completion as the real server writes it, of 10 and 5 tokens."""
+    choice = {
+        "index": 0,
+        "finish_reason": "stop",
+        "message": {"role": "assistant", "content": text},
+    }
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    kind = {"id": "chatcmpl-1", "object": "chat.completion", "model": "wise-2026-01-01"}
+    return Said({**kind, "choices": [choice], "usage": usage})
 
 
 def failure(status: int, message: str, code: str | None = None) -> Said:
@@ -108,7 +97,6 @@ class ChatServer(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
         self.answer = answer
         self.asked: list[Body] = []
-        self.times: list[float] = []
         self.keys: list[str | None] = []
         self.under_way = self.most_under_way = 0
         self.lock = threading.Lock()
@@ -134,7 +122,6 @@ class Handler(BaseHTTPRequestHandler):
         with server.lock:
             number = len(server.asked)
             server.asked.append(body)
-            server.times.append(time.monotonic())
             server.keys.append(self.headers.get("authorization"))
             server.under_way += 1
             server.most_under_way = max(server.most_under_way, server.under_way)
