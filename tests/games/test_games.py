@@ -55,10 +55,8 @@ GOOD = '{"word": "cat", "max_turns": 2, "turns": [{"role": "attacker", "text": "
     ("line", "said"),
     [
         ("{", "it: Invalid JSON"),
-        (GOOD.replace('"cat"', "3"), "word: Input should be a valid string"),
         (GOOD.replace("2", "0"), "max_turns: Input should be greater than or equal to 1"),
         (GOOD.replace("attacker", "defender"), "turns.0.role: must be attacker"),
-        (GOOD.replace('"a"', "null"), "turns.0.text: Input should be a valid string"),
     ],
 )
 def test_a_bad_line_is_refused_by_its_number(tmp_path: Path, line: str, said: str) -> None:

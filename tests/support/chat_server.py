@@ -125,11 +125,8 @@ class Handler(BaseHTTPRequestHandler):
             server.keys.append(self.headers.get("authorization"))
             server.under_way += 1
             server.most_under_way = max(server.most_under_way, server.under_way)
-        said = (
-            server.answer(number, body)
-            if self.path == "/v1/chat/completions"
-            else failure(404, f"no such path: {self.path}")
-        )
+        assert self.path == "/v1/chat/completions"
+        said = server.answer(number, body)
         time.sleep(said.after)
         text = said.body if isinstance(said.body, str) else json.dumps(said.body)
         with server.lock:
