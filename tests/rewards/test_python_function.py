@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 
 from cory.config import PythonRewardConfig
 from cory.episode import Episode, Prompt, Turn, reward_columns
@@ -133,10 +132,8 @@ def test_numbers_of_torch_and_numpy_are_numbers(write: Write) -> None:
         "import torch\ndef score(completions, **k): return torch.tensor([1, 2, 3, 4.5])"
     )
     assert scores(function) == [1.0, 2.0, 3.0, 4.5]
-    for value, number in ((True, 1.0), (np.float32(0.5), 0.5), (torch.tensor(2), 2.0)):
-        assert as_number(value) == number
-    for value in ("1", None, float("nan"), float("inf"), [1], torch.ones(2), 1j):
-        assert as_number(value) is None
+    assert [as_number(value) for value in (True, np.float32(0.5), torch.tensor(2))] == [1, 0.5, 2]
+    assert not any(map(as_number, ("1", float("inf"), [1], torch.ones(2), 1j)))
 
 
 def test_what_it_logs_is_kept(write: Write) -> None:
@@ -175,11 +172,6 @@ def test_a_file_may_import_what_lies_beside_it(write: Write, tmp_path: Path) -> 
     )
     assert scores(function) == [3.0] * 4
     assert scores(f"{tmp_path}/{function}") == [3.0] * 4
-
-
-def test_a_function_is_named_by_file_and_name() -> None:
-    with pytest.raises(ValidationError, match="must be <file>"):
-        PythonRewardConfig(name="python", function="mine.py")
 
 
 # refusals

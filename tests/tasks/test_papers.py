@@ -169,15 +169,24 @@ def test_all_subjects_come_from_the_hub(monkeypatch: pytest.MonkeyPatch, tokeniz
 
     def given(path: str, subset: str, split: str, key: str) -> Dataset:
         asked.append((path, subset, split))
-        return Dataset.from_list([{**ROWS["math"][1], "problem": f"{subset} of {split}"}])
+        text = f"{subset} of {split}"
+        return Dataset.from_list(
+            [{**ROWS["math"][1], "problem": text, "question": text, "answer": 1}]
+        )
+
+    def parts_of(*words: str) -> dict[str, list[Prompt]]:
+        return PromptsTask(parsed(*words).task, tokenizer, np.random.default_rng(0)).parts
 
     monkeypatch.setattr("cory.tasks.tables.hub_table", given)
-    settings = parsed("task=math", "task.pick_train=5", "task.pick_test=4").task
-    math = PromptsTask(settings, tokenizer, np.random.default_rng(0))
+    math = parts_of("task=math", "task.pick_train=5", "task.pick_test=4")
     hub = "EleutherAI/hendrycks_math"
     assert asked == [(hub, name, split) for split in ("train", "test") for name in SUBJECTS]
-    assert [len(part) for part in math.parts.values()] == [5, 4]
-    assert all(prompt.id.endswith("/test:1") for prompt in math.parts["test"])
+    assert [len(part) for part in math.values()] == [5, 4]
+    assert all(prompt.id.endswith("/test:1") for prompt in math["test"])
+    asked.clear()
+    gsm8k = parts_of("task=gsm8k", "task.max_prompt_tokens=2000")
+    assert asked == [("openai/gsm8k", "main", split) for split in ("train", "test")]
+    assert gsm8k["test"][0].id == "main/test:1"
 
 
 def test_formulas_are_counted_by_what_they_say(make: Make) -> None:

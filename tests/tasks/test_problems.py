@@ -91,9 +91,6 @@ def test_chains_have_two_to_five_operations_and_no_result_below_zero() -> None:
     steps = [re.findall(r" = (-?\d+)\.", chain.solution) for chain in chains]
     assert {len(results) for results in steps} == {2, 3, 4, 5}
     assert min(int(result) for results in steps for result in results) == 0
-    signs = Counter(sign for chain in chains for sign in re.findall(r"[-+*]", chain.question))
-    assert signs["*"] == sum("*" in chain.question for chain in chains)  # only as the first
-    assert min(signs.values()) > 800
     first = [int(re.findall(r"\d+", chain.question)[0]) for chain in chains]
     assert (min(first), max(first)) == (2, 50)
 

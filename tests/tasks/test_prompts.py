@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from datasets import Dataset
 
 from cory.config import ConfigError, PromptsConfig
 from cory.episode import Prompt
@@ -109,28 +108,9 @@ def test_a_folder_has_a_file_for_each_split(make: Make, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     write_rows(tmp_path / "data" / "train.jsonl", ROWS[:12])
     (tmp_path / "data" / "test.json").write_text(json.dumps(ROWS[12:]))
-    task = make("task.path=data", "task.test_split=test")
-    assert ids(task.parts["train"]) == [f"train.jsonl:{n + 1}" for n in range(12)]
-    assert ids(task.parts["test"]) == [f"test.json:{n + 1}" for n in range(8)]
     sliced = make("task.path=data", "task.train_split='train[6:]'", "task.test_split='test[:2]'")
     assert ids(sliced.parts["train"]) == [f"train.jsonl:{n + 1}" for n in range(6, 12)]
     assert ids(sliced.parts["test"]) == ["test.json:1", "test.json:2"]
-
-
-def test_the_hub(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def hub_table(path: str, subset: str | None, split: str, key: str) -> Dataset:
-        asked.append((path, subset, split))
-        return Dataset.from_list(ROWS[:12] if split == "train" else ROWS[12:])
-
-    monkeypatch.setattr("cory.tasks.tables.hub_table", hub_table)
-    task = make(
-        *("task.source=hub", "task.path=me/mine", "task.subset=short", "task.test_split=validation")
-    )
-    assert asked == [("me/mine", "short", "train"), ("me/mine", "short", "validation")]
-    assert ids(task.parts["test"])[0] == "short/validation:1"
-    assert task.parts["test"][0].columns == {"target": 12, "tags": ["t12"]}
 
 
 def test_a_share_is_held_out_by_content(make: Make, tmp_path: Path) -> None:

