@@ -19,7 +19,7 @@ from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import wilson
 from cory.runs.files import Line
 from cory.seeding import uniforms
-from tests.support.building import LetterShare, build, measure
+from tests.support.building import LetterShare, build, measure, require_contributions
 from tests.support.speaking import Script, ScriptedActor
 
 ConfigOf = Callable[..., Config]
@@ -137,7 +137,8 @@ def test_the_numbers_by_hand() -> None:
         return {"R": "7", "W": "8"}[next(marks[agent if asked.role == "solo" else asked.role])]
 
     config = settings(prompts=3, samples=2, k=[1, 2], probes=[])
-    found, _ = run(evaluator_of(say)[0], config)
+    request = EvalRequest(config, 0, 3, final=True)
+    found = evaluator_of(say)[0](request, lambda done, rows: None)
     expected = {
         # right responses of each prompt: agent_0 2 0 0, agent_1 0 0 0, observer 0 1 0, team 2 1 0
         "score/agent_0": 2 / 6,
@@ -174,6 +175,15 @@ def test_the_numbers_by_hand() -> None:
     }
     whom = {name.split("/")[2] for name in found}
     assert whom == {"agent_0", "agent_1", "pioneer", "observer", "team"}
+    # what prompts contribute
+    require_contributions(request, found)
+    scores = request.scores
+    kinds = ("score", "pass_at_1", "greedy")
+    assert scores.values.keys() == {f"eval/{kind}/{who}" for who in whom for kind in kinds}
+    assert scores.prompts == ["q0", "q1", "q2"]
+    assert scores.values["eval/score/observer"] == [0.0, 0.5, 0.0]
+    # a judge of 0 and 1 counts what is right
+    assert scores.shares == {name: 1 if "greedy" in name else 2 for name in scores.values}
 
 
 def test_more_responses_leave_the_first_ones_as_they_are() -> None:
@@ -214,29 +224,6 @@ def test_probes_are_asked_at_the_end_alone_and_nobody_judges_them() -> None:
         for i, text in enumerate(["<who?>", "<why?>"])
     ]
     assert all(p["answer"] is p["split"] is p["turns"][0]["score"] is None for p in probes)
-
-
-def test_what_prompts_contribute_has_the_metrics_as_its_mean() -> None:
-    evaluator, _ = evaluator_of()
-    request = EvalRequest(settings(), 0, 3, True)
-    metrics = evaluator(request, lambda done, rows: None)
-    scores = request.scores
-    assert scores.prompts == [f"q{i}" for i in range(10)]
-    whom = ("agent_0", "agent_1", "team", "pioneer", "observer")
-    names = {f"eval/{kind}/{who}" for who in whom for kind in ("score", "pass_at_1", "greedy")}
-    assert scores.values.keys() == names
-    for name in names:
-        assert abs(sum(scores.values[name]) / 10 - metrics[name]) < 1e-6, name
-    # of the team's greedy answers one is right where one of either agent's is
-    tries = {name: 1 if "greedy" in name else 4 for name in names}
-    assert scores.shares == tries  # a judge of 0 and 1 counts what is right
-    right = [
-        turn["response"].endswith("7")
-        for line in request.lines
-        if (line["who"], line["prompt_id"]) == ("agent_1", "q3") and line["sample"] is not None
-        for turn in line["turns"]
-    ]
-    assert scores.values["eval/score/agent_1"][3] == sum(right) / 4
 
 
 # with models

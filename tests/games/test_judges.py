@@ -10,10 +10,8 @@ from cory.games.rules import GameResult, GameState
 # word, what the attacker says, and how it ends: by whole words | as the released code judges
 ATTACKER = [
     ("cat", "It purrs.", None, None),
-    ("cat", "A cat purrs.", "broke_rules", "broke_rules"),
     ("cat", "What category is it?", None, "broke_rules"),
     ("cat", "A cat's tail, or a cat’s ear.", "broke_rules", "broke_rules"),
-    ("cat", "A ‘cat‘, a “cat”, a `cat`.", "broke_rules", "broke_rules"),
     ("cat", "The c-a-t.", None, None),
     ("run", "She ran away.", "broke_rules", None),
     ("went", "Let us go.", "broke_rules", None),
@@ -26,7 +24,6 @@ ATTACKER = [
 ]
 # word, what the defender says
 DEFENDER = [
-    ("cat", "Is it big?", None, None),
     ("cat", " \n ", None, None),
     ("cat", "Do you like a cat?", "uttered", "uttered"),
     ("cat", "Which category?", None, "uttered"),

@@ -76,17 +76,9 @@ def test_the_answer_is_what_the_program_returns(
     assert (question.answer, question.text.startswith("What is 2 + 2?\n")) == ("4", True)
 
 
-@pytest.mark.parametrize(
-    ("returned", "answer"),
-    [
-        ("30.000000000000004", "30"),
-        ("2.9999999999999996", "3"),
-        ("-0.0", "0"),
-        ("1e+16", "1" + "0" * 16),
-    ],
-)
-def test_whole_numbers_are_answers(returned: str, answer: str) -> None:
-    assert answer_of(returned) == answer
+def test_whole_numbers_are_answers() -> None:
+    returned = ["30.000000000000004", "2.9999999999999996", "-0.0", "1e+16"]
+    assert [answer_of(one) for one in returned] == ["30", "3", "0", "1" + "0" * 16]
 
 
 def test_programs_without_any_answer_are_refused(folder: Path, tokenizer: Any) -> None:
