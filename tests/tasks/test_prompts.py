@@ -258,29 +258,31 @@ BAD = [
     (["task.prompt_template='{on} {prompt}'"], [{"prompt": "a", "on": None}], ":1 has no 'on'"),
     (["task.test_split=train"], ROWS, "every training prompt is a test prompt, too"),
     (["task.test_split='train[100%:]'"], ROWS, "there is no row in split train[100%:]"),
+    (
+        ["task.prompt_column=promt"],
+        ROWS,
+        "task.prompt_column=promt is not in the data; |mean prompt?",
+    ),
+    (["task.prompt_template='{on}'"], ROWS, "must contain {prompt}"),
+    (["task.path=."], ROWS, "task.path=.: the folder must hold one file for split 'train'"),
+    (
+        ["task.answer_column=prompt"],
+        ROWS,
+        "task.answer_column=prompt: must not be task.prompt_column",
+    ),
+    (["task.held_out_share=0.01"], ROWS, "task.held_out_share=0.01 of 20 different prompts is 0"),
+    (
+        ["task.test_split='train[x]'"],
+        ROWS,
+        "split train[x] must be train or a slice as train[:90%]",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("overrides", "data", "said"), BAD)
-def test_bad_rows_are_refused_by_file_and_line(
+def test_bad_rows_and_wrong_settings_are_refused(
     make: Make, tmp_path: Path, overrides: list[str], data: list[Any], said: str
 ) -> None:
     write_rows(tmp_path / "mine.jsonl", data)
-    message = refusal(lambda: make(*overrides))
-    assert "mine.jsonl" in message and all(part in message for part in said.split("|"))
-
-
-WRONG = [
-    (["task.prompt_column=promt"], "task.prompt_column=promt is not in the data; |mean prompt?"),
-    (["task.prompt_template='{on}'"], "must contain {prompt}"),
-    (["task.path=."], "task.path=.: the folder must hold one file for split 'train'"),
-    (["task.answer_column=prompt"], "task.answer_column=prompt: must not be task.prompt_column"),
-    (["task.held_out_share=0.01"], "task.held_out_share=0.01 of 20 different prompts is 0"),
-    (["task.test_split='train[x]'"], "split train[x] must be train or a slice as train[:90%]"),
-]
-
-
-@pytest.mark.parametrize(("overrides", "said"), WRONG)
-def test_wrong_settings_are_refused(make: Make, overrides: list[str], said: str) -> None:
     message = refusal(lambda: make(*overrides))
     assert all(part in message for part in said.split("|"))

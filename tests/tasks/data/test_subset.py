@@ -55,14 +55,11 @@ def test_runs_of_all_seeds_pick_the_same_problems(folder: Path, tokenizer: Any) 
 
 def test_both_may_come_from_one_split_and_share_nothing(folder: Path, tokenizer: Any) -> None:
     one_split = ["task.train_split=train", "task.test_split=train"]
-    for seed in (0, 4):
-        every = ["task.pick_train=15", "task.pick_test=10", f"task.pick_seed={seed}"]
-        made = task(folder, tokenizer, *one_split, *every)
-        assert len(texts(made, "train") | texts(made, "test")) == 25
+    every = ["task.pick_train=15", "task.pick_test=10", "task.pick_seed=4"]
+    made = task(folder, tokenizer, *one_split, *every)
+    assert len(texts(made, "train") | texts(made, "test")) == 25
     # from one file, too
-    file = folder / "train.jsonl"
-    again = task(file, tokenizer, *one_split, *every)
-    assert again.parts == made.parts
+    assert task(folder / "train.jsonl", tokenizer, *one_split, *every).parts == made.parts
     # all that are left
     rest = task(folder, tokenizer, *one_split, "task.pick_test=10", "task.pick_seed=4")
     assert sorted(ids(rest, "train")) == sorted(ids(made, "train"))
