@@ -177,19 +177,15 @@ def test_a_file_may_import_what_lies_beside_it(write: Write, tmp_path: Path) -> 
 # refusals
 
 
-@pytest.mark.parametrize(
-    ("source", "rule"),
-    [
+def test_what_cannot_be_imported_is_refused(write: Write) -> None:
+    for source, rule in (
         ("import nothing_like_it\ndef score(): 0", "mine.py, line 1: ModuleNotFoundError"),
         ("def score(): 0\nraise SystemExit(3)", "mine.py, line 2: SystemExit: 3"),
-        ("def score(", "(mine.py, line 1)"),
         ("scores = 3", "did you mean scores?"),
-    ],
-)
-def test_what_cannot_be_imported_is_refused(source: str, rule: str, write: Write) -> None:
-    config = PythonRewardConfig(name="python", function=write(source))
-    said = refusal(lambda: PythonReward.prepare(config))
-    assert said.startswith("reward.function=mine.py:score: ") and rule in said
+    ):
+        config = PythonRewardConfig(name="python", function=write(source))
+        said = refusal(lambda own=config: PythonReward.prepare(own))
+        assert said.startswith("reward.function=mine.py:score: ") and rule in said
 
 
 @pytest.mark.parametrize(

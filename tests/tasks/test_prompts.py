@@ -258,24 +258,12 @@ BAD = [
     (["task.prompt_template='{on} {prompt}'"], [{"prompt": "a", "on": None}], ":1 has no 'on'"),
     (["task.test_split=train"], ROWS, "every training prompt is a test prompt, too"),
     (["task.test_split='train[100%:]'"], ROWS, "there is no row in split train[100%:]"),
-    (
-        ["task.prompt_column=promt"],
-        ROWS,
-        "task.prompt_column=promt is not in the data; |mean prompt?",
-    ),
+    (["task.prompt_column=promt"], ROWS, "prompt_column=promt is not in the data; |mean prompt?"),
     (["task.prompt_template='{on}'"], ROWS, "must contain {prompt}"),
     (["task.path=."], ROWS, "task.path=.: the folder must hold one file for split 'train'"),
-    (
-        ["task.answer_column=prompt"],
-        ROWS,
-        "task.answer_column=prompt: must not be task.prompt_column",
-    ),
+    (["task.answer_column=prompt"], ROWS, "task.answer_column=prompt: must not be task.prompt_c"),
     (["task.held_out_share=0.01"], ROWS, "task.held_out_share=0.01 of 20 different prompts is 0"),
-    (
-        ["task.test_split='train[x]'"],
-        ROWS,
-        "split train[x] must be train or a slice as train[:90%]",
-    ),
+    (["task.test_split='train[x]'"], ROWS, "split train[x] must be train or a slice as train[:"),
 ]
 
 
