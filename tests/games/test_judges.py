@@ -25,11 +25,8 @@ ATTACKER = [
 # word, what the defender says
 DEFENDER = [
     ("cat", " \n ", None, None),
-    ("cat", "Do you like a cat?", "uttered", "uttered"),
     ("cat", "Which category?", None, "uttered"),
-    ("cat", "I know the word! It is cat!", "guessed", "guessed"),
     ("cat", "i KNOW the WORD! it's a `CAT`", "guessed", "guessed"),
-    ("cat", "I know the word! It is dog!", "wrong_guess", "wrong_guess"),
     ("cat", "I know the word! It is category!", "wrong_guess", "guessed"),
     ("cat", "I know the word! It is the word cat!", "guessed", "wrong_guess"),
     # no exclamation mark: the released code takes it for a slip

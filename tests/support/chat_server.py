@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -59,7 +59,6 @@ class Said:
 
     body: Body | str
     status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
     after: float = 0.0  # seconds
 
 
@@ -78,7 +77,7 @@ def reply(text: str) -> Said:
 def failure(status: int, message: str, code: str | None = None) -> Said:
     """An error as the real server writes it, which may be tried again soon."""
     said = {"error": {"message": message, "type": "error", "code": code}}
-    return Said(said, status, {"retry-after-ms": "10"})
+    return Said(said, status)
 
 
 def echo(number: int, body: Body) -> Said:
@@ -132,8 +131,8 @@ class Handler(BaseHTTPRequestHandler):
         with server.lock:
             server.under_way -= 1
         self.send_response(said.status)
-        for name, value in {"content-type": "application/json", **said.headers}.items():
-            self.send_header(name, value)
+        self.send_header("content-type", "application/json")
+        self.send_header("retry-after-ms", "10")
         self.send_header("content-length", str(len(text.encode())))
         self.end_headers()
         self.wfile.write(text.encode())

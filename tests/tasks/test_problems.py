@@ -37,26 +37,15 @@ def test_every_step_of_a_worked_answer_is_right(kind: str) -> None:
             assert eval(asked) == int(problem.answer), problem
 
 
-# read beside the questions, by hand
-@pytest.mark.parametrize(
-    ("plot", "question", "answer"),
-    [
-        ("buys", r"has (\d+) \w+ and buys (\d+) \w+ with (\d+)", lambda a, b, c: a + b * c),
-        ("gave", r"had (\d+) \w+, found (\d+) more and gave (\d+)", lambda a, b, c: a + b - c),
-        ("shares", r"has (\d+) \w+, keeps (\d+) and .* among (\d+)", lambda a, b, c: (a - b) / c),
-        ("sells", r"sells (\d+) \w+ for \$(\d+) each and (\d+) \w+ for \$(\d+)",
-         lambda a, b, c, d: a * b + c * d),
-    ],
-)  # fmt: skip
-def test_a_story_has_the_answer_that_it_asks_for(plot: str, question: str, answer: Any) -> None:
-    stream, seen = np.random.default_rng(1), 0
-    while seen < 50:
-        problem = KINDS["story"](stream)
-        if plot in problem.question:
-            found = re.search(question, problem.question)
-            assert found, problem
-            assert answer(*map(int, found.groups())) == int(problem.answer), problem
-            seen += 1
+def test_a_story_has_the_answer_that_it_asks_for() -> None:
+    for seed, question, answer in (  # answers by hand
+        (0, "Mina sells 2 coins for $2 each and 2 marbles for $3 each. How many dollars", "10"),
+        (1, "Kim had 58 stamps, found 6 more and gave 10 to a friend. How many", "54"),
+        (4, "Tara has 63 stones, keeps 9 and shares the rest equally among 6 friends. How", "9"),
+        (11, "Cleo has 30 stamps and buys 6 boxes with 7 stamps each. How many stamps", "72"),
+    ):
+        story = KINDS["story"](np.random.default_rng(seed))
+        assert story.question.startswith(question) and story.answer == answer
 
 
 def test_numbers_span_what_the_kinds_say() -> None:
@@ -110,9 +99,8 @@ def test_the_task_asks_generated_questions(tokenizer: Any) -> None:
 
 
 def test_every_run_and_machine_has_the_same_questions(tokenizer: Any) -> None:
-    drawn = {kind: KINDS[kind](np.random.default_rng(0)).question for kind in KINDS}
-    assert drawn.pop("story").startswith("Mina sells 2 coins for $2 each and 2 marbles for $3")
-    assert drawn == {
+    kinds = [kind for kind in KINDS if kind != "story"]
+    assert {kind: KINDS[kind](np.random.default_rng(0)).question for kind in kinds} == {
         "add": "What is 85 + 63?",
         "subtract": "What is 85 - 63?",
         "multiply": "What is 85 * 6?",
