@@ -47,11 +47,9 @@ def response_set(*debates: list[str | None], samples: int | None = 1) -> Respons
     return ResponseSet(TEAM, MEASURED, prompts, samples, lines=lines)
 
 
-def metrics_of(
-    responses: ResponseSet, ties: str = "expected", unreadable: str = "counted"
-) -> dict[str, float]:
+def metrics_of(responses: ResponseSet, ties: str = "expected") -> dict[str, float]:
     task: Any = Letters()
-    return debate_metrics(3, VoteRule(ties, unreadable), task, responses, REQUEST)
+    return debate_metrics(3, VoteRule(ties, "counted"), task, responses, REQUEST)
 
 
 ONE = ["a", "b", "c", "a", "a", "c"]
@@ -94,13 +92,6 @@ def test_ties_as_asked() -> None:
     assert random in (0.5, 1.0)
     # the same each time
     assert metrics_of(response_set(ONE, TWO), "random")["eval/vote/turn_2"] == random
-
-
-def test_unreadable_votes_as_asked() -> None:
-    unread = ["?", "?", "a", "?", "?", "a"]  # the right answer, outvoted where they are counted
-    for unreadable, vote in (("dropped", 1.0), ("counted", 0.0)):
-        found = metrics_of(response_set(unread, unread), "expected", unreadable)
-        assert found["eval/vote/turn_2"] == vote
 
 
 def test_a_debate_that_ended_keeps_its_last_answers() -> None:

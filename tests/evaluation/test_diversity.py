@@ -19,7 +19,7 @@ from transformers import (
 
 from cory import distributed
 from cory.config import Config, DiversityConfig
-from cory.episode import Asked, Context, Prompt, Turn
+from cory.episode import Prompt
 from cory.evaluation.debates import MaftMetrics
 from cory.evaluation.diversity import (
     DebateRecord,
@@ -34,6 +34,7 @@ from cory.models.bundle import ModelBundle
 from cory.models.policy import Policy
 from tests.support.close import assert_close
 from tests.support.fixtures import make_tokenizer, save
+from tests.support.speaking import Script
 
 CPU = torch.device("cpu")
 TEXTS = ["a good film", "the movie was bad", "it", "a bad film and it is a good movie"]
@@ -244,20 +245,15 @@ def test_which_answers_agree_is_what_the_first_process_finds(
 
 
 def test_the_base_model_is_asked_what_agents_are_asked() -> None:
-    asked: list[Context] = []
-
-    class Base:
-        def turns(self, questions: list[Asked], *_: object) -> list[Turn]:
-            asked.extend(one.context for one in questions)
-            return [Turn("base", "solo", 0, "", "said", [], []) for _ in questions]
-
     messages = ({"role": "system", "content": "Count."}, {"role": "user", "content": "1 + 1"})
     prompts = [Prompt("a", "1 + 1", messages=messages), Prompt("b", "2")]
     config: Any = SimpleNamespace(
         diversity=settings(scorer="x", kl_to_base=True),
         sampling=SimpleNamespace(max_response_tokens=4),
     )
-    metrics = MaftMetrics(config, {}, cast(Any, Base()), cast(Any, None), None)
+    script, none = Script(lambda agent, asked: "said"), cast(Any, None)
+    metrics = MaftMetrics(config, {}, cast(Any, script["base"]), none, None)
     request: Any = SimpleNamespace(seed=0)
     assert metrics._base_responses(prompts, request) == [["said"], ["said"]]
-    assert asked == [prompts[0].opening, "2"] and asked[0] != "1 + 1"
+    ((*_, shown),) = script.shown
+    assert shown == [prompts[0].opening, "2"] and shown[0] != "1 + 1"

@@ -15,7 +15,6 @@ from cory.episode import Prompt
 from cory.evaluation.games import Match, game_metrics, mean_with_error, win_scores
 from cory.evaluation.responses import PromptScores
 from cory.runs.files import Line
-from cory.trainers.offline import OfflineTrainer
 from tests.support.building import measure
 from tests.support.playing import SPAG, build_games, game_config
 
@@ -111,27 +110,18 @@ def test_nothing_is_made_up_where_no_game_is_valid() -> None:
 
 
 @pytest.fixture
-def trainer_of(
-    config_of: Settings, tiny_model: str, tmp_path: Path
-) -> Callable[..., tuple[OfflineTrainer, Config]]:
+def spag(config_of: Settings, tiny_model: str, tmp_path: Path) -> Settings:
     base = [*SPAG, f"model.path={tiny_model}", f"run_dir={tmp_path}/run"]
-
-    def build(*overrides: str) -> tuple[OfflineTrainer, Config]:
-        config = game_config(base, *overrides)
-        return build_games(config), config
-
-    return build
-
-
-Build = Callable[..., tuple[OfflineTrainer, Config]]
+    return lambda *overrides: game_config(base, *overrides)
 
 
 @pytest.mark.slow
-def test_who_plays_whom_and_probes_are_dialogues(trainer_of: Build, tmp_path: Path) -> None:
-    trainer, config = trainer_of(
+def test_who_plays_whom_and_probes_are_dialogues(spag: Settings, tmp_path: Path) -> None:
+    config = spag(
         *("algorithm.opponents.start=start", "evaluation.samples=3"),
         "evaluation.probes=[conversation]",
     )
+    trainer = build_games(config)
     found, lines = measure(trainer, config, tmp_path)
     games = [one for one in lines if one["kind"] == "evaluation"]
     assert len(games) == 6 + 2 * 6  # two words three times; against the start from both sides
@@ -159,11 +149,11 @@ def test_who_plays_whom_and_probes_are_dialogues(trainer_of: Build, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_greedy_games_need_no_numbers(trainer_of: Build, tmp_path: Path) -> None:
+def test_greedy_games_need_no_numbers(spag: Settings, tmp_path: Path) -> None:
     found = []
     for size in (4, 1):
-        trainer, config = trainer_of("algorithm.test_greedy=true", f"algorithm.game_batch={size}")
-        metrics, lines = measure(trainer, config, tmp_path)
+        config = spag("algorithm.test_greedy=true", f"algorithm.game_batch={size}")
+        metrics, lines = measure(build_games(config), config, tmp_path)
         games = [one for one in lines if one["kind"] == "evaluation"]
         assert {one["sample"] for one in games} == {None}
         found.append((metrics, games))

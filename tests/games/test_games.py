@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import product
 from pathlib import Path
 
@@ -11,10 +10,9 @@ import pytest
 
 from cory.games import rules_of
 from cory.games.prompts import GamePrompts
-from cory.games.rules import UTTERED, GameState
-from cory.games.transcript import FinishedGame, read_games
+from cory.games.rules import GameState
+from cory.games.transcript import read_games
 from cory.games.words import one_form_each, playable, without_forms_of
-from cory.runs.files import encoded
 from cory.tasks.game import GameTask
 from tests.support.game_settings import NAMES, settings_of, tokenizer
 from tests.support.refusals import refusal
@@ -26,49 +24,13 @@ def task_of(*names: str, **changes: object) -> GameTask:
     return GameTask(settings_of(*names, **changes), tokenizer, np.random.default_rng(0))
 
 
-# finished games as lines
-
-
-def test_a_game_survives_its_line() -> None:
-    end = GameState("cat", 5).after("attacker", "It purrs.\n“Meow”").after("defender", "A cat?")
-    more = {"ids": [[3, 2], None], "tokenizer": "abc", "game": 4}
-    played = FinishedGame(**vars(end), **vars(UTTERED), **more)
-    line = encoded(played.as_line()).rstrip("\n")
-    assert "\n" not in line and FinishedGame.from_json(line, TABOO) == played
-    assert json.loads(line)["ids"] == [[3, 2], None] and json.loads(line)["game"] == 4
-
-
-def test_a_line_without_an_ending_is_judged_and_cut() -> None:
-    said = (("attacker", "It purrs."), ("defender", "Cats?"), ("attacker", "Yes."))
-    turns = [{"role": role, "text": text} for role, text in said]
-    row = {"word": "cat", "max_turns": 4, "turns": turns}
-    played = FinishedGame.from_json(json.dumps(row), TABOO)
-    assert (len(played.utterances), played.outcome.reason, played.turns) == (2, "uttered", 1)
-    open_end = FinishedGame.from_json(json.dumps({**row, "word": "dog"}), TABOO)
-    assert open_end.outcome.valid and open_end.outcome.reason == "tie"
-
-
-GOOD = '{"word": "cat", "max_turns": 2, "turns": [{"role": "attacker", "text": "a"}]}'
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("{", "it: Invalid JSON"),
-        (GOOD.replace('"cat"', "3"), "word: Input should be a valid string"),
-        (GOOD.replace("2", "0"), "max_turns: Input should be greater than or equal to 1"),
-        (GOOD.replace("attacker", "defender"), "turns.0.role: must be attacker"),
-        (GOOD.replace('"a"', "null"), "turns.0.text: Input should be a valid string"),
-    ],
-)
-def test_a_bad_line_is_refused_by_its_number(tmp_path: Path, line: str, said: str) -> None:
+def test_a_bad_line_is_refused_by_its_number(tmp_path: Path) -> None:
     path = tmp_path / "games.jsonl"
-    path.write_text(f"{GOOD}\n{line}\n")
-    refused = refusal(lambda: read_games(path, TABOO, "algorithm.games"))
-    assert refused.startswith(f"algorithm.games={path}: line 2: ") and said in refused
-
-
-# words
+    good = '{"word": "cat", "max_turns": 2, "turns": [{"role": "attacker", "text": "a"}]}'
+    for bad, said in (("{", "it: Invalid"), (good.replace("att", "xxx"), "turns.0.role: must be")):
+        path.write_text(f"{good}\n{bad}\n")
+        refused = refusal(lambda: read_games(path, TABOO, "algorithm.games"))
+        assert refused.startswith(f"algorithm.games={path}: line 2: {said}")
 
 
 def test_words_are_parted_by_form() -> None:
@@ -88,9 +50,6 @@ def test_words_of_files(tmp_path: Path) -> None:
     assert sorted(prompt.text for prompt in task.sample(3)) == task.train_words
     said = refusal(lambda: task_of(**change, train_words=9))
     assert said.startswith("task.train_words (9) exceeds the 3 words")
-
-
-# what players are shown
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,18 +10,12 @@ from cory.games.rules import GameResult, GameState
 # word, what the attacker says, and how it ends: by whole words | as the released code judges
 ATTACKER = [
     ("cat", "It purrs.", None, None),
-    ("cat", "A cat purrs.", "broke_rules", "broke_rules"),
     ("cat", "What category is it?", None, "broke_rules"),
     ("cat", "A cat's tail, or a cat’s ear.", "broke_rules", "broke_rules"),
-    ("cat", "A *cat* or _cat_.", "broke_rules", "broke_rules"),
-    ("cat", "A ‘cat‘, a “cat”, a `cat`.", "broke_rules", "broke_rules"),
     ("cat", "The c-a-t.", None, None),
-    ("cat", "A\ncat\npurrs.", "broke_rules", "broke_rules"),
     ("run", "She ran away.", "broke_rules", None),
     ("went", "Let us go.", "broke_rules", None),
-    ("cities", "A city by the sea.", "broke_rules", None),
     ("don", "I don't know him.", None, "broke_rules"),
-    ("ice cream", "Ice creams are cold.", "broke_rules", "broke_rules"),
     ("ice cream", "Ice-cream is cold.", "broke_rules", None),
     ("ice cream", "Ice and cream.", None, None),
     ("café", "In a cafe.", "broke_rules", None),
@@ -30,48 +24,33 @@ ATTACKER = [
 ]
 # word, what the defender says
 DEFENDER = [
-    ("cat", "Is it big?", None, None),
     ("cat", " \n ", None, None),
-    ("cat", "Do you like a cat?", "uttered", "uttered"),
     ("cat", "Which category?", None, "uttered"),
-    ("cat", "I know the word! It is cat!", "guessed", "guessed"),
-    ("cat", 'I know the word! It is "Cats".', "guessed", "guessed"),
     ("cat", "i KNOW the WORD! it's a `CAT`", "guessed", "guessed"),
-    ("cat", "I know the word! It is dog!", "wrong_guess", "wrong_guess"),
     ("cat", "I know the word! It is category!", "wrong_guess", "guessed"),
     ("cat", "I know the word! It is the word cat!", "guessed", "wrong_guess"),
     # no exclamation mark: the released code takes it for a slip
     ("cat", "I know the word, it’s cat!", "guessed", "uttered"),
-    ("cat", "I know the word!\nIt is\ncat", "guessed", "uttered"),
     ("cat", "I know the word. It is dog", "wrong_guess", None),
-    ("cat", "I know the word! Dog!", "wrong_guess", None),
     # the first of several guesses counts
     ("cat", "I know the word! It is dog, or cat!", "wrong_guess", "wrong_guess"),
-    ("cat", "I know the word! It is cat! No: dog!", "guessed", "guessed"),
     ("cat", "I know the word! It is dog! I know the word! It is cat!", "wrong_guess", "guessed"),
-    ("cat", "I know the word! It is not cat!", "wrong_guess", "guessed"),
     # a target that is itself one of the words that are passed over before a guess
-    ("guess", "I know the word! It is guess!", "guessed", "guessed"),
     ("guess", "I know the word! My guess is guess.", "guessed", "uttered"),
     ("word", "I know the word! It is the word `word`!", "guessed", "guessed"),
-    ("just", "I know the word! It is just!", "guessed", "guessed"),
     ("hague", "I know the word! It is the Hague!", "guessed", "guessed"),
     # an article in quotation marks
     ("dog", 'I know the word! It is "a dog"!', "guessed", "guessed"),
-    ("dog", 'I know the word! It is "a hot dog"!', "wrong_guess", "wrong_guess"),
     # a guess comes before a mention, wherever each stands
     ("cat", "Not a cat? Then I know the word! It is dog!", "wrong_guess", "wrong_guess"),
     ("cat", "Do I know the word yet?", None, None),
     ("cat", "I do not know the word! It is hard.", None, None),
-    ("cat", "I know the word!", None, None),
-    ("cat", "I know the word, but a cat has my tongue.", "uttered", "uttered"),
-    ("child", "I know the word! It is children!", "guessed", "guessed"),
 ]
 
 
-def ending(judge: str, *said: str, word: str, turns: int = 9) -> str | None:
+def ending(judge: str, *said: str, word: str) -> str | None:
     game = rules_of("taboo", judge)
-    position = GameState(word, turns)
+    position = GameState(word, 9)
     for number, text in enumerate(said):
         position = position.after(game.roles[number % 2], text)
     outcome = decided_state(game, position)[1]
@@ -90,9 +69,8 @@ def test_defender(word: str, text: str, words: str | None, official: str | None)
     assert ending("official", "Well?", text, word=word) == official
 
 
-@pytest.mark.parametrize("judge", ["words", "official"])
-def test_who_wins(judge: str) -> None:
-    game = rules_of("taboo", judge)
+def test_who_wins() -> None:
+    game = rules_of("taboo", "words")
     start = GameState("cat", 2)
     told = start.after("attacker", "It purrs.")
     for text, winner, reason in (
@@ -106,18 +84,16 @@ def test_who_wins(judge: str) -> None:
     assert broken and (broken.winners, broken.valid) == ((), False)
 
 
-@pytest.mark.parametrize("judge", ["words", "official"])
-def test_a_game_is_cut_where_it_was_decided_and_a_tie_after_its_last_turn(judge: str) -> None:
-    game = rules_of("taboo", judge)
+def test_a_game_is_cut_where_it_was_decided_and_a_tie_after_its_last_turn() -> None:
+    game = rules_of("taboo", "words")
     start = GameState("cat", 2).after("attacker", "It purrs.")
     position = start.after("defender", "Hm.").after("attacker", "It purrs a lot.")
     assert decided_state(game, position) == (position, None)
     tie = decided_state(game, position.after("defender", "Hm?"))[1]
     assert tie and (tie.winners, tie.reason, tie.valid) == ((), "tie", True)
     # in the last utterance, too, a guess counts
-    assert ending(judge, "a", "b", "c", "I know the word! It is cat!", word="cat", turns=2) == (
-        "guessed"
-    )
+    won = game.outcome(position.after("defender", "I know the word! It is cat!"))
+    assert won and won.reason == "guessed"
     long = position.after("defender", "A cat?").after("attacker", "Yes!")
     cut, outcome = decided_state(game, long)
     assert len(cut.utterances) == 4 and outcome and outcome.reason == "uttered"
@@ -130,14 +106,10 @@ def test_only_the_role_that_knows_the_word_can_break_the_rules() -> None:
     assert not taboo.legal(start, "I know the word! It is dog!")
     told = start.after("attacker", "It purrs.")
     assert taboo.legal(told, "A cat?")
-    city = rules_of("guess_my_city", "words")
-    asked = GameState("New York", 3).after("guesser", "Is it old?")
-    assert city.legal(asked, "Newer than York.") and not city.legal(asked, "No, New York is new.")
 
 
-@pytest.mark.parametrize("name", ["twenty_questions", "guess_my_city"])
-def test_both_win_when_the_word_is_named(name: str) -> None:
-    game = rules_of(name, "words")
+def test_both_win_when_the_word_is_named() -> None:
+    game = rules_of("twenty_questions", "words")
     start = GameState("New York", 2)
     named = game.outcome(start.after("guesser", "Is it new york?"))
     assert named and named.winners == ("guesser", "oracle") and named.reason == "guessed"

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import torch
 from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
     LlamaConfig,
     LlamaForSequenceClassification,
     RobertaConfig,
@@ -48,21 +46,6 @@ def reward_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return save(model, tokenizer, str(tmp_path_factory.mktemp("reward_model")))
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Folder of a random BERT with two classes."""
-    tokenizer = make_tokenizer()
-    torch.manual_seed(0)
-    model = BertForSequenceClassification(
-        BertConfig(
-            vocab_size=len(tokenizer), num_hidden_layers=1, max_position_embeddings=LONGEST,
-            initializer_range=0.2, pad_token_id=0, id2label={0: "BAD", 1: "GOOD"},
-            label2id={"BAD": 0, "GOOD": 1}, **WIDE
-        )
-    )  # fmt: skip
-    return save(model, tokenizer, str(tmp_path_factory.mktemp("bert")))
-
-
 def classifier(path: str, **settings: Any) -> Classifier:
     return Classifier(CLASSIFIER.replace(path=path, **settings), None, torch.device("cpu"), None)
 
@@ -81,15 +64,6 @@ def scores(reward: Classifier) -> list[float]:
     ]
     reward.score(episodes)
     return [float(turn.score or 0) for episode in episodes for turn in episode.turns]
-
-
-def widths_of(reward: Classifier) -> list[int]:
-    """Tokens in each row of a pass, as passes come."""
-    widths: list[int] = []
-    reward.model.register_forward_pre_hook(
-        lambda module, args, kwargs: widths.append(kwargs["input_ids"].shape[1]), with_kwargs=True
-    )
-    return widths
 
 
 def test_a_score_is_the_logit_of_query_and_response(tiny_judge: str) -> None:
@@ -173,7 +147,7 @@ def test_a_chat_goes_through_the_template_once(reward_model: str) -> None:
     assert ids[0] == bos and list(ids).count(bos) == 2
 
 
-def test_texts_are_cut_to_what_is_asked_or_can_be_read(bert: str, tmp_path: Path) -> None:
+def test_texts_are_cut_to_what_is_asked_or_can_be_read(tiny_judge: str, tmp_path: Path) -> None:
     tokenizer = make_tokenizer()
     roberta = RobertaForSequenceClassification(
         RobertaConfig(
@@ -183,11 +157,15 @@ def test_texts_are_cut_to_what_is_asked_or_can_be_read(bert: str, tmp_path: Path
     )  # fmt: skip
     after_padding = save(roberta, tokenizer, str(tmp_path / "roberta"))  # so its positions begin
     for reward, longest in (
-        (classifier(bert, label="GOOD"), LONGEST),
-        (classifier(bert, label="GOOD", max_tokens=5), 5),
+        (classifier(tiny_judge), LONGEST),
+        (classifier(tiny_judge, max_tokens=5), 5),
         (classifier(after_padding, label=None), LONGEST - 2),
     ):
-        widths = widths_of(reward)
+        widths: list[int] = []
+        reward.model.register_forward_pre_hook(
+            lambda _, args, words, found=widths: found.append(words["input_ids"].shape[1]),
+            with_kwargs=True,
+        )
         reward._scores([" good" * 200])
         assert widths == [longest]
 
@@ -222,6 +200,3 @@ def test_the_shipped_judge() -> None:
     )
     small = parsed("reward=sentiment", "scale=small", "experiment=cory/imdb_cory").reward
     assert isinstance(small, ClassifierConfig) and small.path == "asset:tiny_sentiment"
-
-
-# refusals

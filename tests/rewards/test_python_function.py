@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 
 from cory.config import PythonRewardConfig
 from cory.episode import Episode, Prompt, Turn, reward_columns
@@ -133,10 +132,8 @@ def test_numbers_of_torch_and_numpy_are_numbers(write: Write) -> None:
         "import torch\ndef score(completions, **k): return torch.tensor([1, 2, 3, 4.5])"
     )
     assert scores(function) == [1.0, 2.0, 3.0, 4.5]
-    for value, number in ((True, 1.0), (np.float32(0.5), 0.5), (torch.tensor(2), 2.0)):
-        assert as_number(value) == number
-    for value in ("1", None, float("nan"), float("inf"), [1], torch.ones(2), 1j):
-        assert as_number(value) is None
+    assert [as_number(value) for value in (True, np.float32(0.5), torch.tensor(2))] == [1, 0.5, 2]
+    assert not any(map(as_number, ("1", float("inf"), [1], torch.ones(2), 1j)))
 
 
 def test_what_it_logs_is_kept(write: Write) -> None:
@@ -177,28 +174,18 @@ def test_a_file_may_import_what_lies_beside_it(write: Write, tmp_path: Path) -> 
     assert scores(f"{tmp_path}/{function}") == [3.0] * 4
 
 
-def test_a_function_is_named_by_file_and_name() -> None:
-    with pytest.raises(ValidationError, match="must be <file>"):
-        PythonRewardConfig(name="python", function="mine.py")
-
-
 # refusals
 
 
-@pytest.mark.parametrize(
-    ("source", "rule"),
-    [
+def test_what_cannot_be_imported_is_refused(write: Write) -> None:
+    for source, rule in (
         ("import nothing_like_it\ndef score(): 0", "mine.py, line 1: ModuleNotFoundError"),
-        ("def score(): 0\n\n1 / 0", "mine.py, line 3: ZeroDivisionError"),
         ("def score(): 0\nraise SystemExit(3)", "mine.py, line 2: SystemExit: 3"),
-        ("def score(", "(mine.py, line 1)"),
         ("scores = 3", "did you mean scores?"),
-    ],
-)
-def test_what_cannot_be_imported_is_refused(source: str, rule: str, write: Write) -> None:
-    config = PythonRewardConfig(name="python", function=write(source))
-    said = refusal(lambda: PythonReward.prepare(config))
-    assert said.startswith("reward.function=mine.py:score: ") and rule in said
+    ):
+        config = PythonRewardConfig(name="python", function=write(source))
+        said = refusal(lambda own=config: PythonReward.prepare(own))
+        assert said.startswith("reward.function=mine.py:score: ") and rule in said
 
 
 @pytest.mark.parametrize(
@@ -206,17 +193,11 @@ def test_what_cannot_be_imported_is_refused(source: str, rule: str, write: Write
     [
         ("return [1, 2, 3]", "it gave 3 values for 4 completions"),
         ("return [1, float('nan'), 3, 4]", "returned nan for 'second 0!'"),
-        ("return [1, 2, 3, '4']", "returned '4' for 'second 1!'"),
         ("return {0: 1.0}", "got {0: 1.0}"),
-        ("import torch; return torch.tensor(1.0)", "iteration over a 0-d tensor"),
         ("return [None, 1, 1, 1]", "returned None for 'first 0'"),
         ("return missing", "mine.py, line 3: NameError"),
-        ("return score(1, 2)", "mine.py, line 3: TypeError"),
-        ("exit(4)", "mine.py, line 3: SystemExit: 4"),
-        ("pass\ndef score(truth, **k): pass", "missing 1 required positional argument: 'truth'"),
         ("for text in completions: yield len(text) / 0", "mine.py, line 3: ZeroDivisionError"),
         ("raise ValueError('two\\nlines')", "ValueError: two lines"),
-        ("k['log_metric']('x', 'high')", "line 3: ValueError: could not convert"),
         ("k['log_extra']('x', [1]); return [1] * 4", "log_extra('x', ...) gave 1 values for 4"),
     ],
 )

@@ -50,7 +50,9 @@ def test_scores_are_added_with_their_weights(
 ) -> None:
     tone = CLASSIFIER.replace(path=tiny_judge)
     rows = episodes("good", "a bad film")
-    sum_of({"length": 0.25, "tone": -2}, length=mine("score"), tone=tone).score(rows)
+    reward = sum_of({"length": 0.25, "tone": -2}, length=mine("score"), tone=tone)
+    reward.at(4)
+    reward.score(rows)
     apart = episodes("good", "a bad film")
     sum_of({}, tone=tone).score(apart)
     for row, alone, length in zip(rows, apart, (4.0, 10.0), strict=True):
@@ -59,15 +61,7 @@ def test_scores_are_added_with_their_weights(
         assert other.score is not None
         assert turn.score == pytest.approx(0.25 * length - 2 * other.score)
         assert reward_columns(turn) == {"parts": turn.parts}
-
-
-def test_parts_follow_the_run_and_log_under_their_names(
-    mine: Callable[[str], PythonRewardConfig], tiny_judge: str
-) -> None:
-    tone = CLASSIFIER.replace(path=tiny_judge)
-    reward = sum_of({}, length=mine("score"), tone=tone)
-    reward.at(4)
-    reward.score(episodes("abc"))
+    # parts follow the run, and log under their names
     logged = reward.metrics()
     assert logged.pop("reward/length/logged/step") == 4
     assert set(logged) == {"time/length/reward_call_s"} and reward.metrics() == {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,12 +36,6 @@ CLASSIFIER = ClassifierConfig(  # float32, the text as it is
 )
 
 
-class Trainer(Protocol):
-    """What every trainer does."""
-
-    def step(self, iteration: int) -> Metrics: ...
-
-
 class LetterShare:
     """A judge that needs no model: the share of `letter` in the response, times `sign`."""
 
@@ -56,22 +50,23 @@ class LetterShare:
                 turn.score = self.sign * share
 
 
+# 8 prompts of at most 4 tokens, and 6 new ones
+SMALL = [
+    "algorithm.prompts_per_iteration=8",
+    "algorithm.minibatch_size=8",
+    "algorithm.sampling.min_response_tokens=6",
+    "algorithm.sampling.max_response_tokens=6",
+    "task.max_prompt_tokens=4",
+    "evaluation.prompts=8",
+    # the observer's prompt of the paper is longer than the random model's context
+    "task.observer_template='{answers}: {query}'",
+]
+
+
 def small_config(base: list[str], *overrides: str) -> Config:
-    """A run of 8 prompts and 6 new tokens; `base` names models and data, prompts of 2 to 4 tokens
-    unless it says more."""
-    settings = [
-        "algorithm.prompts_per_iteration=8",
-        "algorithm.minibatch_size=8",
-        "algorithm.sampling.min_response_tokens=6",
-        "algorithm.sampling.max_response_tokens=6",
-        "task.max_prompt_tokens=4",
-        "evaluation.prompts=8",
-        # the observer's prompt of the paper is longer than the random model's context
-        "task.observer_template='{answers}: {query}'",
-    ]
-    if "task=gsm8k" not in base:
-        settings.append("task.min_characters=1")
-    return parse_config(compose_config(*last_wins([*settings, *base, *overrides])))
+    """A SMALL run; `base` names models and data, prompts of 2 to 4 tokens unless it says more."""
+    reviews = [] if "task=gsm8k" in base else ["task.min_characters=1"]
+    return parse_config(compose_config(*last_wins([*SMALL, *reviews, *base, *overrides])))
 
 
 def asked(questions: Path) -> list[str]:
@@ -114,7 +109,7 @@ def require_contributions(request: EvalRequest, metrics: Metrics) -> None:
         assert abs(sum(values) / len(values) - metrics[name]) < 1e-6, name
 
 
-def steps(trainer: Trainer, *iterations: int) -> list[Metrics]:
+def steps(trainer: Any, *iterations: int) -> list[Metrics]:
     """The metrics of these iterations, without how long they took."""
     found = [trainer.step(iteration) for iteration in iterations]
     return [

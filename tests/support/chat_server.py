@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -59,37 +59,25 @@ class Said:
 
     body: Body | str
     status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
     after: float = 0.0  # seconds
 
 
-def reply(text: str | None, reason: str = "stop", tokens: tuple[int, int] = (10, 5)) -> Said:
-    """A completion as the real server writes it."""
-    return Said(
-        {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "model": "wise-2026-01-01",
-            "choices": [
-                {
-                    "index": 0,
-                    "finish_reason": reason,
-                    "message": {"role": "assistant", "content": text},
-                }
-            ],
-            "usage": {
-                "prompt_tokens": tokens[0],
-                "completion_tokens": tokens[1],
-                "total_tokens": sum(tokens),
-            },
-        }
-    )
+def reply(text: str) -> Said:
+    """A completion as the real server writes it, of 10 and 5 tokens."""
+    choice = {
+        "index": 0,
+        "finish_reason": "stop",
+        "message": {"role": "assistant", "content": text},
+    }
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    kind = {"id": "chatcmpl-1", "object": "chat.completion", "model": "wise-2026-01-01"}
+    return Said({**kind, "choices": [choice], "usage": usage})
 
 
 def failure(status: int, message: str, code: str | None = None) -> Said:
     """An error as the real server writes it, which may be tried again soon."""
     said = {"error": {"message": message, "type": "error", "code": code}}
-    return Said(said, status, {"retry-after-ms": "10"})
+    return Said(said, status)
 
 
 def echo(number: int, body: Body) -> Said:
@@ -108,7 +96,6 @@ class ChatServer(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
         self.answer = answer
         self.asked: list[Body] = []
-        self.times: list[float] = []
         self.keys: list[str | None] = []
         self.under_way = self.most_under_way = 0
         self.lock = threading.Lock()
@@ -134,22 +121,18 @@ class Handler(BaseHTTPRequestHandler):
         with server.lock:
             number = len(server.asked)
             server.asked.append(body)
-            server.times.append(time.monotonic())
             server.keys.append(self.headers.get("authorization"))
             server.under_way += 1
             server.most_under_way = max(server.most_under_way, server.under_way)
-        said = (
-            server.answer(number, body)
-            if self.path == "/v1/chat/completions"
-            else failure(404, f"no such path: {self.path}")
-        )
+        assert self.path == "/v1/chat/completions"
+        said = server.answer(number, body)
         time.sleep(said.after)
         text = said.body if isinstance(said.body, str) else json.dumps(said.body)
         with server.lock:
             server.under_way -= 1
         self.send_response(said.status)
-        for name, value in {"content-type": "application/json", **said.headers}.items():
-            self.send_header(name, value)
+        self.send_header("content-type", "application/json")
+        self.send_header("retry-after-ms", "10")
         self.send_header("content-length", str(len(text.encode())))
         self.end_headers()
         self.wfile.write(text.encode())

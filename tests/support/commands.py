@@ -51,43 +51,26 @@ class Said:
         return "".join(line for line in lines if line.strip() and "Generating" not in line)
 
 
-class Command(Said):
+class Command(Said, subprocess.Popen[bytes]):
     """One started command, as users start it."""
 
     def __init__(self, cwd: Path, words: list[str], **environment: str) -> None:
-        super().__init__(cwd)
+        Said.__init__(self, cwd)
         self.began = time.monotonic()
+        own = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         with self.out_file.open("w") as out, self.err_file.open("w") as err:
-            self.process = subprocess.Popen(
+            subprocess.Popen.__init__(
+                self,
                 [sys.executable, *words],
                 cwd=cwd,
-                env={
-                    **os.environ,
-                    "OMP_NUM_THREADS": "1",
-                    "PYTHONPATH": str(ROOT),
-                    **environment,
-                },
+                env={**os.environ, **own, **environment},
                 stdout=out,
                 stderr=err,
             )
 
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    def poll(self) -> int | None:
-        """Its exit code, None while it runs."""
-        return self.process.poll()
-
-    def send_signal(self, number: int) -> None:
-        self.process.send_signal(number)
-
-    def kill(self) -> None:
-        self.process.kill()
-
-    def wait(self, timeout: float = PATIENCE) -> int:
+    def wait(self, timeout: float | None = PATIENCE) -> int:
         """Its exit code."""
-        return self.process.wait(timeout)
+        return super().wait(timeout)
 
 
 def until(condition: Callable[[], Any], timeout: float = PATIENCE) -> float:

@@ -96,11 +96,6 @@ def run_for(overrides: Sequence[str]) -> list[str]:
     return [*words, f"hydra.job.name={name}"]
 
 
-@cache
-def _runs(stem: str) -> Any:
-    return yaml.load((CONF / "sweeps" / f"{stem}.yaml").read_text(), LOADER)["runs"]
-
-
 def _composed(words: Sequence[str]) -> DictConfig:
     """A new object each time. The options that words choose are composed once in each process."""
     named = [word for word in words if word.startswith(NAME)]

@@ -25,7 +25,7 @@ from cory import train
 from cory.config import Config
 from cory.models.engine import start_process_group
 from tests.support.agents import MAFT
-from tests.support.building import asked, small_config
+from tests.support.building import SMALL, asked, small_config
 from tests.support.commands import last_wins
 from tests.support.warm import WarmCommand
 
@@ -141,19 +141,14 @@ def on_reviews(model: str, judge: str, reviews: Path) -> list[str]:
 @pytest.fixture(scope="session")
 def short(tiny_model: str, tiny_judge: str, reviews_file: Path) -> list[str]:
     """Words for the command with which an iteration takes a fraction of a second."""
-    return [
+    own = [
         *on_reviews(tiny_model, tiny_judge, reviews_file),
         "task.min_characters=1",
-        "task.max_prompt_tokens=4",
-        "task.observer_template='{answers}: {query}'",
         "algorithm=ppo",
         "algorithm.iterations=2",
-        "algorithm.prompts_per_iteration=8",
-        "algorithm.minibatch_size=8",
         "algorithm.sampling.min_response_tokens=4",
-        "algorithm.sampling.max_response_tokens=6",
-        "evaluation.prompts=8",
     ]
+    return last_wins([*SMALL, *own])
 
 
 @pytest.fixture

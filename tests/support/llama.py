@@ -45,12 +45,16 @@ def llama_tokenizer() -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def random_llama(vocabulary: int) -> LlamaForCausalLM:
-    """Keys and values are shared by two heads each; linear layers are wide enough for 4 bits."""
+def save_llama(folder: Path) -> str:
+    """The folder, for `model.path`.
+
+    Keys and values are shared by two heads each; linear layers are wide enough for 4 bits.
+    """
+    tokenizer = llama_tokenizer()
     torch.manual_seed(0)
-    return LlamaForCausalLM(
+    model = LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=vocabulary,
+            vocab_size=len(tokenizer),
             hidden_size=WIDTH,
             intermediate_size=WIDTH,
             num_hidden_layers=LAYERS,
@@ -62,11 +66,6 @@ def random_llama(vocabulary: int) -> LlamaForCausalLM:
             initializer_range=0.2,  # tokens that differ between contexts
         )
     )
-
-
-def save_llama(folder: Path) -> str:
-    """The folder, for `model.path`."""
-    tokenizer = llama_tokenizer()
-    random_llama(len(tokenizer)).save_pretrained(folder)
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)

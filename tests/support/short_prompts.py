@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from cory.config import Config
+from tests.support.building import SMALL
 from tests.support.composing import parsed
 
 
 def short_prompts(*words: str) -> Config:
-    return parsed(
-        "algorithm.prompts_per_iteration=8",
-        "algorithm.minibatch_size=8",
-        "algorithm.sampling.min_response_tokens=6",
-        "algorithm.sampling.max_response_tokens=6",
-        "task.max_prompt_tokens=4",
-        "task.observer_template='{answers}: {query}'",
-        "evaluation.prompts=8",
-        *words,
-    )
+    return parsed(*SMALL, *words)

@@ -49,11 +49,6 @@ SFT = [
 ]
 
 
-def build_sft(config: Config, letters: str = "aeiou") -> SupervisedTrainer:
-    """The same for the imitation of debates, judged alike."""
-    return build_verifier(config, letters)
-
-
 def build_verifier(config: Config, letters: str = "aeiou") -> SupervisedTrainer:
     """The trainer of `config`, with answers that a random model can give."""
     parts = build_parts(config)
@@ -63,3 +58,6 @@ def build_verifier(config: Config, letters: str = "aeiou") -> SupervisedTrainer:
     trainer = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     assert isinstance(trainer, SupervisedTrainer)
     return trainer
+
+
+build_sft = build_verifier  # the same for the imitation of debates, judged alike

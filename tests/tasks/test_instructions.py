@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from cory.config import ConfigError, InstructionsConfig
+from cory.config import InstructionsConfig
 from cory.tasks.instructions import load_instructions
 from tests.tasks.rows import write_rows
 
@@ -19,9 +17,8 @@ ROWS = [
 ]
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> InstructionsConfig:
-    return InstructionsConfig(
+def test_the_input_of_an_instruction_is_in_its_prompt(tmp_path: Path) -> None:
+    config = InstructionsConfig(
         source="path",
         path=str(write_rows(tmp_path / "rows.jsonl", ROWS)),
         split="train",
@@ -33,21 +30,7 @@ def config(tmp_path: Path) -> InstructionsConfig:
         per_iteration=1,
         max_tokens=64,
     )
-
-
-def test_the_input_of_an_instruction_is_in_its_prompt(config: InstructionsConfig) -> None:
-    assert load_instructions(config) == [
-        ("Add the numbers.|1 2>", "3"),
-        ("Say yes.>", "yes"),
-        ("How many?>", "0"),
-    ]
-
-
-def test_without_an_input_column_prompts_have_no_input(config: InstructionsConfig) -> None:
-    prompts = [prompt for prompt, _ in load_instructions(config.replace(input_column=None))]
-    assert prompts == ["Add the numbers.>", "Say yes.>", "How many?>"]
-
-
-def test_a_column_that_is_missing_is_refused(config: InstructionsConfig) -> None:
-    with pytest.raises(ConfigError, match=r"^algorithm\.instructions\.input_column=text is not in"):
-        load_instructions(config.replace(input_column="text"))
+    found = load_instructions(config)
+    assert found == [("Add the numbers.|1 2>", "3"), ("Say yes.>", "yes"), ("How many?>", "0")]
+    without = load_instructions(config.replace(input_column=None))
+    assert without == [("Add the numbers.>", "3"), *found[1:]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,10 @@ import numpy as np
 import pytest
 from datasets import Dataset
 
-from cory.config import ExactMatchConfig
-from cory.episode import Episode, Prompt, Turn
+from cory.episode import Prompt
 from cory.functional.votes import VoteRule
-from cory.rewards.exact_match import ExactMatch
 from cory.tasks.prompts import PromptsTask
+from tests.support.commands import last_wins
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
@@ -77,9 +75,8 @@ def make(tmp_path: Path, tokenizer: Any) -> Make:
             *("task.train_split=train", "task.test_split=test", "task.max_prompt_tokens=2000"),
             *("task.pick_train=null", "task.pick_test=null"),
         ]
-        named = {word.partition("=")[0] for word in overrides}
-        kept = [word for word in words if word.partition("=")[0] not in named]
-        return PromptsTask(parsed(*kept, *overrides).task, tokenizer, np.random.default_rng(0))
+        config = parsed(*last_wins([*words, *overrides])).task
+        return PromptsTask(config, tokenizer, np.random.default_rng(0))
 
     return task
 
@@ -106,14 +103,6 @@ def test_a_chat_model_is_asked_for_a_box(make: Make) -> None:
     # text from a new "Question:" on belongs to no answer, so no prompt should suggest to write one
     assert "Question:" not in seen and chat.read(f"So {PIONEER} \\boxed{{420}}") == 420
     assert chat.prompt_of(" Why? ").text == prompt.text.replace(PANCAKES, "Why?")
-
-
-def test_a_response_is_read_as_a_number(make: Make) -> None:
-    gsm8k = make("gsm8k")
-    said = [r"3 + 4 is 8. Answer: \boxed{7}", "7.00 dollars", "14/2", "#### 7", "eight"]
-    assert [gsm8k.read(text) for text in said] == [Fraction(7)] * 4 + [None]
-    assert [gsm8k.is_right(text, "7") for text in said] == [True] * 4 + [False]
-    assert not any(gsm8k.is_right(text, "8") for text in said)
 
 
 @pytest.mark.parametrize(("how", "value"), [("ignored", 7), ("read", 3), ("no_answer", None)])
@@ -180,15 +169,24 @@ def test_all_subjects_come_from_the_hub(monkeypatch: pytest.MonkeyPatch, tokeniz
 
     def given(path: str, subset: str, split: str, key: str) -> Dataset:
         asked.append((path, subset, split))
-        return Dataset.from_list([{**ROWS["math"][1], "problem": f"{subset} of {split}"}])
+        text = f"{subset} of {split}"
+        return Dataset.from_list(
+            [{**ROWS["math"][1], "problem": text, "question": text, "answer": 1}]
+        )
+
+    def parts_of(*words: str) -> dict[str, list[Prompt]]:
+        return PromptsTask(parsed(*words).task, tokenizer, np.random.default_rng(0)).parts
 
     monkeypatch.setattr("cory.tasks.tables.hub_table", given)
-    settings = parsed("task=math", "task.pick_train=5", "task.pick_test=4").task
-    math = PromptsTask(settings, tokenizer, np.random.default_rng(0))
+    math = parts_of("task=math", "task.pick_train=5", "task.pick_test=4")
     hub = "EleutherAI/hendrycks_math"
     assert asked == [(hub, name, split) for split in ("train", "test") for name in SUBJECTS]
-    assert [len(part) for part in math.parts.values()] == [5, 4]
-    assert all(prompt.id.endswith("/test:1") for prompt in math.parts["test"])
+    assert [len(part) for part in math.values()] == [5, 4]
+    assert all(prompt.id.endswith("/test:1") for prompt in math["test"])
+    asked.clear()
+    gsm8k = parts_of("task=gsm8k", "task.max_prompt_tokens=2000")
+    assert asked == [("openai/gsm8k", "main", split) for split in ("train", "test")]
+    assert gsm8k["test"][0].id == "main/test:1"
 
 
 def test_formulas_are_counted_by_what_they_say(make: Make) -> None:
@@ -201,7 +199,6 @@ def test_formulas_are_counted_by_what_they_say(make: Make) -> None:
     assert list(Counter(answers).values()) == [3, 1, 2]
     rule = VoteRule("lexicographic", "counted")
     assert rule.winners(answers) == [answers[0]] == [math.read(r"\boxed{\dfrac{2}{4}}")]
-    assert answers[0] != "1/2" and answers[0] is not None
     assert make("math", "task.seconds=7").read(r"\boxed{1}").seconds == 7  # type: ignore[union-attr]
     # ties by the text
     tied = [math.read(r"\boxed{3}"), math.read(r"\boxed{1/2}")]
@@ -209,25 +206,11 @@ def test_formulas_are_counted_by_what_they_say(make: Make) -> None:
     assert right is not None and rule.score(tied, right) == 1
 
 
-def test_a_response_is_right_when_its_box_equals_the_solutions(make: Make) -> None:
-    math = make("math")
-    prompt = Prompt("a", "Half?", r"\boxed{\frac12}")
-    said = [r"\boxed{\frac{2}{4}}", r"\boxed{0.5} or \boxed{2}", "0.5", "\\boxed{...}"]
-    turns = [Turn("a", "solo", 0, "", text, [1], [2]) for text in said]
-    ExactMatch(ExactMatchConfig(name="exact_match"), math, None, None).score(
-        [Episode(prompt, turns)]
-    )
-    assert [turn.score for turn in turns] == [1.0, 0.0, 0.0, 0.0]
-
-
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
         ("gsm8k", {"answer": "#### so"}, "'answer' must be a number, alone or after ####"),
-        ("gsm8k", {"question": " "}, "'question' must be a text"),
-        ("gsm8k", {"answer": None}, "with task.answers=number, got 'None'"),
         ("anli", {"label": [1]}, "'label' must be 0, 1, 2 or one of entailment, neutral, contra"),
-        ("anli", {"hypothesis": None}, "has no 'hypothesis', which task.prompt_template needs"),
         ("mmlu", {"choices": ["1", "2", "3"]}, "'choices' must be a text, or a list of four that"),
         ("mmlu", {"answer": 4}, "'answer' must be a letter from A to D, or 0 to 3 with"),
         ("math", {"solution": r"\boxed{\frac{1}{2}"}, "'solution' must be a formula, alone or in"),

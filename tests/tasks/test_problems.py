@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,18 +21,6 @@ def task(tokenizer: Any, *overrides: str, seed: int = 0) -> PromptsTask:
     return PromptsTask(settings, tokenizer, np.random.default_rng(seed))
 
 
-def value_of(sum_: str) -> Fraction:
-    """The value of `a + b * c - d / e`, worked out term by term."""
-    total = Fraction(0)
-    for sign, term in re.findall(r"([+-]?)\s*((?:-?\d+)(?:\s*[*/]\s*\d+)*)", sum_):
-        factors = re.split(r"\s*([*/])\s*", term)
-        product = Fraction(factors[0])
-        for operator, factor in zip(factors[1::2], factors[2::2], strict=True):
-            product = product * int(factor) if operator == "*" else product / int(factor)
-        total += -product if sign == "-" else product
-    return total
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_step_of_a_worked_answer_is_right(kind: str) -> None:
     stream = np.random.default_rng(0)
@@ -42,60 +29,35 @@ def test_every_step_of_a_worked_answer_is_right(kind: str) -> None:
         steps = re.findall(r"([-\d][-+*/ \d]*) = (-?\d+)", problem.solution)
         assert steps, problem
         for left, right in steps:
-            assert value_of(left) == int(right), problem
+            assert eval(left) == int(right), problem
         assert steps[-1][1] == problem.answer
         assert problem.kind == kind and final_number(problem.solution) == int(problem.answer)
         if kind != "story":
             asked = problem.question.removeprefix("What is ").removesuffix("?")
-            assert value_of(asked) == int(problem.answer), problem
+            assert eval(asked) == int(problem.answer), problem
 
 
-# read beside the questions, by hand
-@pytest.mark.parametrize(
-    ("plot", "question", "answer"),
-    [
-        ("buys", r"has (\d+) \w+ and buys (\d+) \w+ with (\d+)", lambda a, b, c: a + b * c),
-        ("gave", r"had (\d+) \w+, found (\d+) more and gave (\d+)", lambda a, b, c: a + b - c),
-        ("shares", r"has (\d+) \w+, keeps (\d+) and .* among (\d+)", lambda a, b, c: (a - b) / c),
-        ("sells", r"sells (\d+) \w+ for \$(\d+) each and (\d+) \w+ for \$(\d+)",
-         lambda a, b, c, d: a * b + c * d),
-    ],
-)  # fmt: skip
-def test_a_story_has_the_answer_that_it_asks_for(plot: str, question: str, answer: Any) -> None:
-    stream, seen = np.random.default_rng(1), 0
-    while seen < 50:
-        problem = KINDS["story"](stream)
-        if plot in problem.question:
-            found = re.search(question, problem.question)
-            assert found, problem
-            assert answer(*map(int, found.groups())) == int(problem.answer), problem
-            seen += 1
+def test_a_story_has_the_answer_that_it_asks_for() -> None:
+    for seed, question, answer in (  # answers by hand
+        (0, "Mina sells 2 coins for $2 each and 2 marbles for $3 each. How many dollars", "10"),
+        (1, "Kim had 58 stamps, found 6 more and gave 10 to a friend. How many", "54"),
+        (4, "Tara has 63 stones, keeps 9 and shares the rest equally among 6 friends. How", "9"),
+        (11, "Cleo has 30 stamps and buys 6 boxes with 7 stamps each. How many stamps", "72"),
+    ):
+        story = KINDS["story"](np.random.default_rng(seed))
+        assert story.question.startswith(question) and story.answer == answer
 
 
 def test_numbers_span_what_the_kinds_say() -> None:
     stream = np.random.default_rng(2)
-    for kind, largest in (("mixed_29", 29), ("mixed", 30)):
+    for kind, smallest, largest in (("mixed_29", 0, 29), ("mixed", 0, 30), ("add", 0, 99)):
         sums = [KINDS[kind](stream).question for _ in range(2000)]
         numbers = [int(number) for text in sums for number in re.findall(r"\d+", text)]
-        assert (min(numbers), max(numbers)) == (0, largest)
-    signs = re.sub(r"\d+", "n", sums[0])
-    assert signs == "What is n + n * n + n - n * n?"
-    adds = [int(n) for _ in range(2000) for n in re.findall(r"\d+", KINDS["add"](stream).question)]
-    assert (min(adds), max(adds)) == (0, 99)
-    assert any(int(KINDS["subtract"](stream).answer) < 0 for _ in range(50))
-
-
-def test_chains_have_two_to_five_operations_and_no_result_below_zero() -> None:
-    stream = np.random.default_rng(2)
+        assert (min(numbers), max(numbers)) == (smallest, largest)
     chains = [KINDS["chain"](stream) for _ in range(2000)]
     steps = [re.findall(r" = (-?\d+)\.", chain.solution) for chain in chains]
     assert {len(results) for results in steps} == {2, 3, 4, 5}
     assert min(int(result) for results in steps for result in results) == 0
-    signs = Counter(sign for chain in chains for sign in re.findall(r"[-+*]", chain.question))
-    assert signs["*"] == sum("*" in chain.question for chain in chains)  # only as the first
-    assert min(signs.values()) > 800
-    first = [int(re.findall(r"\d+", chain.question)[0]) for chain in chains]
-    assert (min(first), max(first)) == (2, 50)
 
 
 def test_parts_share_no_question() -> None:
@@ -137,6 +99,15 @@ def test_the_task_asks_generated_questions(tokenizer: Any) -> None:
 
 
 def test_every_run_and_machine_has_the_same_questions(tokenizer: Any) -> None:
+    kinds = [kind for kind in KINDS if kind != "story"]
+    assert {kind: KINDS[kind](np.random.default_rng(0)).question for kind in kinds} == {
+        "add": "What is 85 + 63?",
+        "subtract": "What is 85 - 63?",
+        "multiply": "What is 85 * 6?",
+        "mixed": "What is 26 + 19 * 15 + 8 - 9 * 1?",
+        "mixed_29": "What is 25 + 19 * 15 + 8 - 9 * 1?",
+        "chain": "What is 7 * 4 - 2 + 3 + 8 + 9?",
+    }
     words = ["task.kinds=[add,story,chain]", "task.train_problems=3", "task.test_problems=3"]
     parts = task(tokenizer, *words, "task.test_split='test[:1]'").parts
     assert any("Finn has 40 pencils and buys 3 jars" in one.text for one in parts["train"])

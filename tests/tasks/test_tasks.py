@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from cory.tasks.imdb import ImdbTask, Review, clean, package_reviews
 from tests.support.composing import parsed
 from tests.tasks.rows import write_rows
 
-REVIEWS = [f"review {n} says that the movie was good and the film was bad" for n in range(100)]
 SLICES = ["task.train_split='train[:90%]'", "task.test_split='train[90%:]'"]
 
 
@@ -28,11 +26,6 @@ def task(tokenizer: Any, *overrides: str, seed: int = 0) -> ImdbTask:
 def file_task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> ImdbTask:
     where = ["task.source=path", f"task.path={path}", "task.min_characters=1", *SLICES]
     return task(tokenizer, *where, *overrides, seed=seed)
-
-
-@pytest.fixture
-def reviews_file(tmp_path: Path) -> Path:
-    return write_rows(tmp_path / "reviews.jsonl", [{"text": text} for text in REVIEWS])
 
 
 def test_the_parts_of_the_package_share_no_review(parts: dict[str, list[Review]]) -> None:
@@ -61,47 +54,32 @@ def test_the_parts_of_the_package_are_always_the_same(parts: dict[str, list[Revi
 FIRST_ROWS = {"lm": 19086, "classifier": 7249, "train": 3721, "test": 19694}
 
 
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [("a<br /><br />b", "a b"), ("  a \n\t b  ", "a b"), ("a<br />", "a"), ("a < b", "a < b")],
-)
-def test_a_review_becomes_one_paragraph(raw: str, text: str) -> None:
-    assert clean(raw) == text
-
-
-def lengths(imdb: ImdbTask, count: int) -> Counter[int]:
-    """How many of `count` prompts are the first n tokens of their review, for each n."""
-    reviews, found = {one.id: one.text for one in imdb.parts["train"]}, Counter[int]()
-    for prompt in imdb.sample(count):
-        ids = imdb.tokenizer(reviews[prompt.id])["input_ids"]
-        fits = [n for n in range(1, 20) if imdb.tokenizer.decode(ids[:n]) == prompt.text]
-        assert len(fits) == 1 and prompt.answer is None
-        found[fits[0]] += 1
-    return found
+def test_a_review_becomes_one_paragraph() -> None:
+    assert clean("  a<br /><br />b \n\t c < d<br />") == "a b c < d"
 
 
 def test_officially_prompts_have_2_to_7_tokens(reviews_file: Path, tokenizer: Any) -> None:
-    lower = ["fidelity=official", "task.min_characters=1"]
-    assert set(lengths(file_task(reviews_file, tokenizer, *lower), 300)) == set(range(2, 8))
-
-
-def test_sampling_is_a_function_of_the_seed(reviews_file: Path, tokenizer: Any) -> None:
-    one, same, other = (file_task(reviews_file, tokenizer, seed=s) for s in (1, 1, 2))
-    prompts = one.sample(30)
-    assert same.sample(7) + same.sample(23) == prompts  # in whatever portions
-    assert other.sample(30) != prompts
+    imdb = file_task(reviews_file, tokenizer, "fidelity=official", "task.min_characters=1")
+    reviews, lengths = {one.id: one.text for one in imdb.parts["train"]}, set()
+    for prompt in imdb.sample(300):
+        ids = imdb.tokenizer(reviews[prompt.id])["input_ids"]
+        fits = [n for n in range(1, 20) if imdb.tokenizer.decode(ids[:n]) == prompt.text]
+        assert len(fits) == 1 and prompt.answer is None
+        lengths |= {*fits}
+    assert lengths == {2, 3, 4, 5, 6, 7}
 
 
 def test_held_out_prompts_depend_on_nothing(reviews_file: Path, tokenizer: Any) -> None:
     imdb, other, third = (file_task(reviews_file, tokenizer, seed=s) for s in (1, 2, 1))
-    first = imdb.held_out(10, "test")
-    assert [prompt.id for prompt in first] == [f"reviews.jsonl:{n}" for n in range(91, 101)]
+    first = imdb.held_out(6, "test")
+    assert [prompt.id for prompt in first] == [f"reviews.jsonl:{n}" for n in range(55, 61)]
     assert len({len(prompt.text) for prompt in first}) > 1
     next_ones = imdb.sample(5)
-    assert imdb.held_out(10, "test") == first == other.held_out(10, "test")
+    assert imdb.held_out(6, "test") == first == other.held_out(6, "test")
     assert imdb.held_out(4, "test") == first[:4]
-    assert third.sample(5) == next_ones  # they take nothing from the data stream
-    assert imdb.held_out(11, "test") == first  # all that there are
+    # they take nothing from the data stream, which depends on the seed alone
+    assert third.sample(2) + third.sample(3) == next_ones != other.sample(5)
+    assert imdb.held_out(7, "test") == first  # all that there are
 
 
 def test_short_reviews_are_left_out(tokenizer: Any, tmp_path: Path) -> None:

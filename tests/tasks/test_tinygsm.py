@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,30 +35,27 @@ GSM8K = [{"question": "What is 2 + 2?", "answer": "#### 4"}]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def make(tmp_path: Path, tokenizer: Any) -> Callable[..., PromptsTask]:
     write_rows(tmp_path / "gsm8k" / "test.jsonl", GSM8K)
     rows = [{"question": question, "code": program} for question, program in ROWS]
     write_rows(tmp_path / "tinygsm" / "train.jsonl", rows)
-    return tmp_path
-
-
-def task(folder: Path, tokenizer: Any, *overrides: str) -> PromptsTask:
     settings = [
         "task=tinygsm",
         "task.source=path",
-        f"task.path={folder}/gsm8k",
-        f"task.programs.path={folder}/tinygsm",
+        f"task.path={tmp_path}/gsm8k",
+        f"task.programs.path={tmp_path}/tinygsm",
         "task.train_split=train",
         "task.max_prompt_tokens=2000",
     ]
-    config = parsed(*settings, *overrides).task
-    return PromptsTask(config, tokenizer, np.random.default_rng(0))
+    return lambda *overrides: PromptsTask(
+        parsed(*settings, *overrides).task, tokenizer, np.random.default_rng(0)
+    )
 
 
 def test_the_answer_is_what_the_program_returns(
-    folder: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str]
+    make: Callable[..., PromptsTask], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tinygsm = task(folder, tokenizer)
+    tinygsm = make()
     rows = [(prompt.id, prompt.answer) for prompt in tinygsm.parts["train"]]
     assert rows == [
         ("train.jsonl:1", "12"),
@@ -76,28 +74,11 @@ def test_the_answer_is_what_the_program_returns(
     assert (question.answer, question.text.startswith("What is 2 + 2?\n")) == ("4", True)
 
 
-@pytest.mark.parametrize(
-    ("returned", "answer"),
-    [
-        ("12", "12"),
-        ("0.30000000000000004", None),
-        ("30.000000000000004", "30"),
-        ("2.9999999999999996", "3"),
-        ("-0.0", "0"),
-        ("1e+16", "1" + "0" * 16),
-    ],
-)
-def test_whole_numbers_are_answers(returned: str, answer: str | None) -> None:
-    assert answer_of(returned) == answer
+def test_whole_numbers_are_answers() -> None:
+    returned = ["30.000000000000004", "2.9999999999999996", "-0.0", "1e+16"]
+    assert [answer_of(one) for one in returned] == ["30", "3", "0", "1" + "0" * 16]
 
 
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("task.programs.code_column=body", "task.programs.code_column=body is not in the data; it"),
-        ("task.programs.function=main", "task.programs.path={tmp}/tinygsm: no program returned an"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_is_refused(override: str, said: str, folder: Path, tokenizer: Any) -> None:
-    message = refusal(lambda: task(folder, tokenizer, *override.format(tmp=folder).split()))
-    assert said.format(tmp=folder) in message
+def test_programs_without_any_answer_are_refused(make: Callable[..., PromptsTask]) -> None:
+    said = refusal(lambda: make("task.programs.function=main"))
+    assert said.endswith("/tinygsm: no program returned an answer")

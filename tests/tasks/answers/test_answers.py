@@ -8,82 +8,40 @@ from cory.tasks.answers import final_number, is_number
 
 CASES = [
     # the last number
-    ("18", "18"),
-    ("5 + 4 = 9.", "9"),
     ("She buys 2 pens and 3 books, so 5 in all", "5"),
-    ("16 - 3 - 4 = 9 eggs, and 9 * 2 = <<9*2=18>>18", "18"),
-    ("007", "7"),
-    # full stops and other punctuation behind it
-    ("It is 18.", "18"),
     ("so...5", "5"),
     # thousands
-    ("70,000", "70000"),
-    ("1,234.50", "1234.5"),
-    ("3,4,5", "5"),
     ("1,2345", "2345"),
     (r"\boxed{1{,}000}", "1000"),
     (r"10\,000", "10000"),
     # signs
-    ("-3", "-3"),
-    ("x=-3", "-3"),
     ("\u22123", "-3"),
-    ("+7", "7"),
     ("5-3", "3"),
-    ("3\u20135 days", "5"),
     ("(2)-3", "3"),
-    ("- 3 eggs", "3"),
     ("--3", "3"),
     # decimals
-    ("0.5", "1/2"),
-    (".5", "1/2"),
     ("-.5", "-1/2"),
-    ("version 1.2.3", "3"),
     # fractions
-    ("3/4", "3/4"),
-    ("1 1/2 cups", "3/2"),
-    ("10,000/2,500", "4"),
     ("3 5/2", "5/2"),
     ("5/0", None),
-    ("4, then 5/0", "4"),
     (r"\frac{3}{4}", "3/4"),
-    (r"1\frac{1}{2}", "3/2"),
-    # currency, percent, units
-    ("$18", "18"),
-    ("$1,200.50.", "1200.5"),
+    # currency, percent
     ("-$5", "-5"),
     ("$-5", "-5"),
-    ("$3-$5", "5"),
-    ("$.50", "1/2"),
-    (r"\$18", "18"),
-    ("Rs.500", "500"),
-    ("50%", "50"),
     ("10%-5%", "5"),
-    ("18 eggs", "18"),
     ("7 litres of CO2", "7"),
     # marks
-    ("9 * 2 = 18\n#### 18", "18"),
-    ("#### $1,200", "1200"),
     ("#### 9 * 2 = 18\nThat is for 7 days.", "18"),
     ("#### 5\n#### 18\nThat is for 7 days.", "18"),
     ("#### Step 2: add\n5 + 4 = 9", "9"),
-    ("12 in all ####", "12"),
-    (r"\boxed{18}", "18"),
-    (r"\boxed{x = 5}", "5"),
-    (r"\boxed{\frac{3}{4}}", "3/4"),
     (r"\boxed{12\text{ eggs}} in 7 days", "12"),
-    (r"so 7, \boxed{seven}", "7"),
     (r"\boxed{} 7", "7"),
-    (r"\boxed{18", "18"),
     # numbers in LaTeX, as MATH writes them
-    (r"\boxed{\frac12}", "1/2"),
     (r"\boxed{6\frac15}", "31/5"),
     (r"\boxed{15\mbox{ cm}^2}", "15"),
     ("the area is 15 cm^2.", "15"),
-    (r"\boxed{20 - 18}", "18"),
     (r"2\times3", "3"),
-    # words, and nothing at all
-    ("eighteen", None),
-    ("", None),
+    # none
     ("$ % / - . , ####", None),
 ]
 
@@ -99,13 +57,6 @@ def test_what_a_collapsed_model_says_is_read_in_no_time(part: str) -> None:
     assert final_number("9" * 9_000) == Fraction(10) ** 9_000 - 1
 
 
-@pytest.mark.parametrize("text", ["18", "70,000", "-9", "$5", "0.5", "1/2", "1 1/2", "1,234.5"])
-def test_a_number_alone(text: str) -> None:
-    assert is_number(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "x", "18 eggs", "18.", "5/0", "1,2", "#### 18", "5-3", "nine"]
-)
-def test_what_is_no_number_alone(text: str) -> None:
-    assert not is_number(text)
+def test_a_number_alone() -> None:
+    assert all(map(is_number, ["-9", "$5", "1 1/2", "1,234.5"]))
+    assert not any(map(is_number, ["", "18 eggs", "18.", "5/0", "1,2", "#### 18", "5-3", "nine"]))

@@ -1,7 +1,8 @@
-"""So many training and test problems, the same for every run, and none in both."""
+"""So many training and test problems, the same for every run and start, and none in both."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 
 from cory.episode import Prompt
+from cory.seeding import EpochSampler
 from cory.tasks.prompts import PromptsTask
 from cory.tasks.subsets import pick_subset
 from tests.support.composing import parsed
+from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
 
 ROWS = [{"question": f"What is {n} + 1?", "answer": f"#### {n + 1}"} for n in range(40)]
@@ -52,14 +55,11 @@ def test_runs_of_all_seeds_pick_the_same_problems(folder: Path, tokenizer: Any) 
 
 def test_both_may_come_from_one_split_and_share_nothing(folder: Path, tokenizer: Any) -> None:
     one_split = ["task.train_split=train", "task.test_split=train"]
-    for seed in (0, 4):
-        every = ["task.pick_train=15", "task.pick_test=10", f"task.pick_seed={seed}"]
-        made = task(folder, tokenizer, *one_split, *every)
-        assert len(texts(made, "train") | texts(made, "test")) == 25
+    every = ["task.pick_train=15", "task.pick_test=10", "task.pick_seed=4"]
+    made = task(folder, tokenizer, *one_split, *every)
+    assert len(texts(made, "train") | texts(made, "test")) == 25
     # from one file, too
-    file = folder / "train.jsonl"
-    again = task(file, tokenizer, *one_split, *every)
-    assert again.parts == made.parts
+    assert task(folder / "train.jsonl", tokenizer, *one_split, *every).parts == made.parts
     # all that are left
     rest = task(folder, tokenizer, *one_split, "task.pick_test=10", "task.pick_seed=4")
     assert sorted(ids(rest, "train")) == sorted(ids(made, "train"))
@@ -70,7 +70,27 @@ def test_the_pick_is_the_same_on_every_machine() -> None:
     config = parsed("task=gsm8k_maft", "task.pick_train=3", "task.pick_test=3").task
     prompts = [Prompt(str(n), str(n)) for n in range(20)]
     train, test = pick_subset(config, prompts, prompts)
-    assert ([p.id for p in train], [p.id for p in test]) == (PICKED_TRAIN, PICKED_TEST)
+    assert [p.id for p in train] == ["15", "1", "9"]
+    assert [p.id for p in test] == ["4", "19", "6"]
 
 
-PICKED_TRAIN, PICKED_TEST = ["15", "1", "9"], ["4", "19", "6"]
+@pytest.mark.parametrize("place", [1, 24])  # of the training, and of the test
+def test_a_run_goes_on_only_with_its_own_data(place: int, tmp_path: Path, tokenizer: Any) -> None:
+    file = tmp_path / "mine.jsonl"
+
+    def sampler() -> EpochSampler:
+        slices = ["task.train_split='train[:20]'", "task.test_split='train[20:]'"]
+        return task(file, tokenizer, *slices).sampler
+
+    rows = ROWS[:25]
+    write_rows(file, rows)
+    first = sampler()
+    drawn = [first.next() for _ in range(2)]
+    state = json.loads(json.dumps(first.state_dict()))
+    again = sampler()
+    again.load_state_dict(state)
+    assert sorted([*drawn, *again.left]) == list(range(20))
+    rows[place] = {**rows[place], "question": "More?"}
+    write_rows(file, rows)
+    said = refusal(lambda: sampler().load_state_dict(state))
+    assert said.startswith("task.path=") and "are not those that this run began with" in said

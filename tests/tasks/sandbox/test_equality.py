@@ -13,17 +13,11 @@ from cory.tasks.sandbox.equality import equal
     ("one", "other"),
     [
         (r"\frac{1}{2}", "1/2"),
-        ("1,000", "1000"),  # thousands
         (r"90^{\circ}", r"90\text{ degrees}"),
         (r"5\text{ cm}", "5"),  # units
-        ("[1,2)", r"\left[ 1, 2 \right)"),  # intervals
         ("(3, \\frac{\\pi}{2})", r"\left(3,\frac{1}{2}\pi\right)"),  # tuples
         (r"3\text{ or }5", "5,3"),
         (r"2\frac{1}{2}", "5/2"),  # mixed numbers
-        (r"\text{Evelyn}", "Evelyn"),  # words
-        (r"\frac{1}{}", r"\frac{1}{}"),  # no formula, but the same
-        ("45°", r"45^\circ"),
-        (r"1{,}000{,}000", r"1\,000\,000"),
         (r"[1,2)", r"1\le x<2"),
         (r"(-\infty,3]", r"x \leq 3"),
     ],

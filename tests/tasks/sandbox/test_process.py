@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cory.config import ProgramsConfig
+from cory.tasks.sandbox.guard import NOBODY
 from cory.tasks.sandbox.process import GUARD, program_results, run_program
 
 CONFIG = ProgramsConfig(
@@ -25,10 +27,6 @@ def solution(body: str) -> str:
     ("program", "number"),
     [
         (solution('"""Tom has ½ of 24 cats."""\ncats = 3 * 4\nreturn cats'), "12"),
-        ("import math\n" + solution("return math.ceil(7 / 2) - 9"), "-5"),
-        (solution("from fractions import Fraction\nreturn int(Fraction(3, 2) * 4)"), "6"),
-        ("from datetime import date\n" + solution("return (date(20, 3, 1) - date(20, 2, 1)).days"),
-         "29"),
         (solution("return 3 * 0.1"), "0.30000000000000004"),
         # what is printed is nowhere to be seen
         (solution("print('value 5')\nimport sys\nsys.stdout.flush()\nreturn 7"), "7"),
@@ -45,22 +43,16 @@ def test_a_number_is_returned(program: str, number: str) -> None:
         ("while True: pass", "out_of_time"),
         ("x = 'a'\nwhile True: x += x", "raised"),
         ("open('/etc/hostname').read()\nreturn 1", "refused"),
-        ("open('/tmp/mine', 'w').write('x')\nreturn 1", "refused"),
         ("import io\nio.FileIO('/etc/hostname')\nreturn 1", "refused"),
         # nor may it go on as if nothing had happened
         ("try:\n    open('/tmp/mine', 'w')\nexcept BaseException:\n    return 1", "refused"),
         ("import socket\nreturn 1", "refused"),
-        ("import subprocess\nreturn 1", "refused"),
-        ("import os\nos.system('true')\nreturn 1", "refused"),
         ("import random\nreturn random.random()", "refused"),
-        ("input()\nreturn 1", "refused"),
         ("return solve.__code__.co_argcount", "refused"),
         ("import sys\nsys.exit(0)", "raised"),
         ("return 1 / 0", "raised"),
-        ("return solve()", "raised"),
         ("return 'twelve'", "no_number"),
         ("return True", "no_number"),
-        ("print(12)", "no_number"),
         ("return 10**5000", "raised"),
         ("return float('inf') - float('inf')", "crashed"),
     ],
@@ -85,6 +77,7 @@ for attempt in (
     except (OSError, MemoryError) as error:
         print(type(error).__name__)
 os.close(file.fileno())
+print(*os.getresuid(), *os.getresgid(), *os.getgroups())
 """
 
 
@@ -94,7 +87,9 @@ def test_the_kernel_watches_where_the_hook_does_not(tmp_path: Path) -> None:
         [sys.executable, "-I", "-S", "-c", program], cwd=tmp_path, capture_output=True, text=True
     )
     said = ["OSError", "OSError", "BlockingIOError", "MemoryError"]
-    assert answer.stdout.split() == said, answer.stderr
+    assert answer.stdout.split()[:4] == said, answer.stderr
+    if os.geteuid() == 0:  # a superuser's program is nobody's
+        assert answer.stdout.split()[4:] == [str(NOBODY)] * 6
     assert (tmp_path / "mine").stat().st_size == 200
 
 
