@@ -199,8 +199,8 @@ def test_a_fixed_agent_may_be_another_model(team: Team, tmp_path: Path) -> None:
     words = ["algorithm.fixed={two:partner}", "+model@partner=tiny_2x"]
     trainer = build(team(text, *words))
     trainer.step(0)
-    two = trainer.actors["two"]
-    assert isinstance(two, Policy) and two.bundle.config.name == "tiny_2x"
+    two: Any = trainer.actors["two"]
+    assert two.bundle.config.name == "tiny_2x"
     assert {t.agent for e in trainer.episodes for t in e.turns if t.role == "two"} == {"two"}
     assert "partner: +model" in refusal(lambda: team(text, words[0]))
     assert "needs algorithm=maporl or sft, or" in refusal(lambda: team(text, words[1]))

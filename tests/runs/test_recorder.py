@@ -11,6 +11,7 @@ import pytest
 from cory.config import Config, ConfigError
 from cory.runs.files import read_lines
 from cory.runs.recorder import Recorder
+from cory.user_function import load_function
 
 ConfigOf = Callable[..., Config]
 NAMES = ("metrics.jsonl", "times.jsonl", "samples.jsonl", "prompt_scores.jsonl")
@@ -71,3 +72,17 @@ def test_what_the_checkpoint_relies_on_has_to_be_there(run: Run, name: str) -> N
         run.again(run.state)
     assert {name: (run.run_dir / name).read_bytes() for name in NAMES} == others
     assert (run.run_dir / "record.json").exists()
+
+
+def test_a_function_whose_file_has_changed_is_noted(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("def play(): ...\n")
+    load_function("algorithm.play", f"{file}:play")
+    state = Recorder(run.run_dir, run.config).state_dict()["functions"]
+    run.again(run.state | {"functions": state})
+    assert "changed" not in capsys.readouterr().err
+    file.write_text("def play(): return 5\n")
+    run.again(run.state | {"functions": state})
+    assert f"note: {file}:play has changed" in capsys.readouterr().err
