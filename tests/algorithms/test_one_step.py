@@ -8,21 +8,34 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pytest
+
 import cory
 from cory.config import Config
+from cory.models.actor_critic import ActorCriticModel
 from tests.support.building import build
 
 ROOT = str(Path(cory.__file__).parent)
 
 
-def test_a_step_passes_twenty_files(config_of: Callable[..., Config]) -> None:
-    trainer = build(config_of("algorithm=cory", "model.sharing=adapters"))
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_a_step_passes_twenty_files_and_seven_calls_to_the_model(
+    config_of: Callable[..., Config], sharing: str
+) -> None:
+    trainer = build(config_of("algorithm=cory", f"model.sharing={sharing}"))
     trainer.step(0)  # which also checks the first update
-    files = set()
+    files, hops = set(), set()
 
     def seen(frame: FrameType, event: str, value: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(ROOT):
-            files.add(frame.f_code.co_filename)
+        if event != "call" or not frame.f_code.co_filename.startswith(ROOT):
+            return
+        files.add(frame.f_code.co_filename)
+        if frame.f_code is ActorCriticModel.forward.__code__:
+            above, depth = frame.f_back, 1
+            while above is not None and above.f_code.co_name != "step":
+                depth += above.f_code.co_filename.startswith(ROOT)
+                above = above.f_back
+            hops.add(depth)
 
     sys.setprofile(seen)
     try:
@@ -30,3 +43,4 @@ def test_a_step_passes_twenty_files(config_of: Callable[..., Config]) -> None:
     finally:
         sys.setprofile(None)
     assert len(files) <= 20, sorted(files)
+    assert hops == {7}
