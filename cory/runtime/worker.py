@@ -121,15 +121,13 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
 
 def check_devices(hardware: HardwareConfig) -> None:
     """Refuse where this machine lacks a GPU for each of its processes."""
-    if hardware.device == "cpu":
-        return
-    found = torch.cuda.device_count()
-    require(found > 0, "hardware.device=cuda: this machine has no CUDA device; use hardware=cpu")
-    require(
-        hardware.processes <= found,
-        f"hardware.processes={hardware.processes}: this machine has {found} CUDA devices; "
-        f"one process needs one",
-    )
+    if hardware.device == "cuda":
+        found, said = torch.cuda.device_count(), f"hardware.processes={hardware.processes}"
+        require(
+            hardware.processes <= found,
+            f"{said}: this machine has {found} CUDA devices; one process needs one; hardware=cpu "
+            f"needs none",
+        )
 
 
 def check_context(config: Config, bundle: ModelBundle) -> None:
@@ -237,6 +235,8 @@ def attempt(run_dir: Path) -> int:
         return STOPPED
     except (ConfigError, FirstUpdateError, TrainingDiverged) as error:
         tell(f"error: {error}")
+    except OSError as error:  # as on a full disk
+        tell(f"error: {error}; the same command goes on with the run")
     except Exception as error:  # unforeseen: its traceback is printed, by one process
         if stopping() and not saves():  # another process has left while all was built
             return STOPPED
