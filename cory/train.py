@@ -12,6 +12,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
@@ -31,7 +32,7 @@ from cory.runs.run_dir import (
     prepare,
     unfinished_run,
 )
-from cory.runs.signals import listen, stop_code, stoppable, stopping
+from cory.runs.signals import STOP_FILE, listen, stop_code, stopping
 from cory.runtime import sweeps
 from cory.runtime.hydra_setup import CONF, expand_home, one_line_refusals, refuse_same_names
 from cory.runtime.launch import (
@@ -54,11 +55,13 @@ def main() -> None:
         print(settings["hydra"]["help"]["template"], end="")
         return
     os.environ["HYDRA_FULL_ERROR"] = "1"  # what Hydra would print, it raises
-    with stoppable():
+    with TemporaryDirectory(prefix="cory_") as folder:
+        os.environ[STOP_FILE] = f"{folder}/stop"
+        listen()
         try:
             with one_line_refusals():
                 code = 0 if compose_and_run(args, parser) else 1
-        except (JobFailed, KeyboardInterrupt):
+        except JobFailed:
             code = 1
         except ConfigError as error:
             code = 1

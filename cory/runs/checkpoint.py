@@ -17,7 +17,7 @@ from cory import distributed
 from cory.config import ConfigError, HardwareConfig, require
 from cory.models.loading import load_plain
 from cory.models.policy import Policy
-from cory.runs.files import WriteError, sha256_of, sync, sync_tree, write_whole
+from cory.runs.files import sha256_of, sync, sync_tree, write_whole
 from cory.runs.run_dir import CHECKPOINTS, MANIFEST, PART
 
 FORMAT = 4  # of a checkpoint's files and states; one of another format is refused
@@ -67,16 +67,12 @@ class Checkpoints:
             raise
         # torch reports a full disk as a RuntimeError
         except (OSError, RuntimeError) as error:
-            raise self._unwritten(place, error) from error
-
-    def _unwritten(self, place: Path, error: Exception) -> WriteError:
-        """Clear away what there is of a checkpoint, and say why it could not be written."""
-        shutil.rmtree(place.with_suffix(PART), ignore_errors=True)
-        reason = (str(error).strip() or repr(error)).splitlines()[0]
-        return WriteError(
-            f"the checkpoint {place} could not be written, is the disk full? ({reason}); "
-            f"{self.newest()}"
-        )
+            shutil.rmtree(part, ignore_errors=True)
+            reason = (str(error).strip() or repr(error)).splitlines()[0]
+            raise ConfigError(
+                f"the checkpoint {place} could not be written, is the disk full? ({reason}); "
+                f"{self.newest()}"
+            ) from error
 
     def restore(self, agents: Mapping[str, Policy]) -> tuple[int, dict[str, Any]] | None:
         """Load the newest checkpoint; its number of iterations and this process's state.
@@ -137,16 +133,13 @@ class Checkpoints:
     def _publish(self, part: Path, place: Path, done: int) -> None:
         """Give a checkpoint its manifest and its name; those beyond `keep_last` go."""
         files = sorted(path for path in part.rglob("*") if path.is_file())
-        try:
-            hashes = {str(path.relative_to(part)): sha256_of(path) for path in files}
-            sync_tree(part)
-            manifest = self.facts | {"iterations": done, "files": hashes}
-            write_whole(part / MANIFEST, json.dumps(manifest, indent=1) + "\n")
-            part.rename(place)
-            sync(self.folder)
-            sync(self.folder.parent)
-        except (OSError, WriteError) as error:
-            raise self._unwritten(place, error) from error
+        hashes = {str(path.relative_to(part)): sha256_of(path) for path in files}
+        sync_tree(part)
+        manifest = self.facts | {"iterations": done, "files": hashes}
+        write_whole(part / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+        part.rename(place)
+        sync(self.folder)
+        sync(self.folder.parent)
         for old in self._places()[self.keep_last :]:
             shutil.rmtree(old, ignore_errors=True)
 

@@ -2,14 +2,13 @@
 
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
 from transformers import PreTrainedTokenizerBase
@@ -20,7 +19,7 @@ from cory.models.actor_critic import DTYPES, ActorCriticModel
 from cory.models.loading import load_language_model, load_tensors
 from cory.models.paths import resolve
 from cory.models.policy import Policy
-from cory.runs.files import WriteError, sync, sync_tree
+from cory.runs.files import sync, sync_tree
 from cory.runs.run_dir import AGENTS, SETTINGS, require_agents
 
 VALUE_HEAD = "value_head.safetensors"
@@ -63,11 +62,6 @@ def export_agents(
         if done is not None:
             shutil.copy(Path(config.run_dir) / SETTINGS, place)
 
-    def write(agent: Policy) -> None:
-        own = agent.bundle.config
-        card = model_card(agent.model, own, config, commit, done)
-        export(agent.model, agent.bundle.tokenizer, part / agent.name, own.path, card)
-
     def publish() -> None:
         """Put the agents in their place, all at once, when they are on the disk."""
         sync_tree(part)
@@ -75,23 +69,17 @@ def export_agents(
         part.rename(place / AGENTS)
         sync(place)
 
-    _by_the_first(begin, part)
+    # the others wait for the first process, however long a large model takes
+    distributed.first_works(begin)
     for agent in agents.values():
+        own = agent.bundle.config
+        card = model_card(agent.model, own, config, commit, done)
+        write = partial(
+            export, agent.model, agent.bundle.tokenizer, part / agent.name, own.path, card
+        )
         with agent.engine.whole():
-            _by_the_first(partial(write, agent), part)
-    _by_the_first(publish, part)
-
-
-def _by_the_first(action: Callable[[], None], part: Path) -> None:
-    """Let the first process act while the others wait, however long a large model takes."""
-
-    def act() -> None:
-        try:
-            action()
-        except (OSError, SafetensorError) as error:
-            raise WriteError(f"{part} cannot be written ({error})") from error
-
-    distributed.first_works(act)
+            distributed.first_works(write)
+    distributed.first_works(publish)
 
 
 def export(
@@ -183,15 +171,8 @@ def agent_folders(
     if config.sharing != "copies":
         names += ["adapter.rank", "adapter.alpha", "adapter.targets"]
     for name in names:
-        ours = attrgetter(name)(config)
-        try:
-            theirs = OmegaConf.select(settings, f"{group}.{name}")
-        except OmegaConfBaseException:
-            theirs = None
-        require(
-            theirs == ours,
-            f"{key} was trained with {group}.{name}={theirs}, not {ours}",
-        )
+        ours, theirs = attrgetter(name)(config), OmegaConf.select(settings, f"{group}.{name}")
+        require(theirs == ours, f"{key} was trained with {group}.{name}={theirs}, not {ours}")
     there = sorted(path for path in (run_dir / AGENTS).iterdir() if path.is_dir())
     found = {name: there[0] if len(there) == 1 else run_dir / AGENTS / name for name in agents}
     require(
@@ -234,16 +215,10 @@ def load_head(head: nn.Module, path: Path, key: str) -> None:
     key: the setting and value that named it
     """
     try:
-        found = load_tensors(path)
-    except ConfigError as error:
-        raise ConfigError(f"{key}: its value head cannot be loaded: {error}") from error
-    named = dict(head.named_parameters())
-    width = named["weight"].shape[1]
-    require(
-        found.keys() == named.keys() and all(found[k].shape == named[k].shape for k in named),
-        f"{key}: its head was made for another width than the model's {width}",
-    )
-    head.load_state_dict(found)
+        head.load_state_dict(load_tensors(path))
+    except (ConfigError, RuntimeError) as error:
+        said = " ".join(str(error).split())
+        raise ConfigError(f"{key}: its value head cannot be loaded: {said}") from error
 
 
 def load_likelihood_coef(path: Path) -> float:

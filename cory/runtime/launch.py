@@ -12,24 +12,20 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cory.config import HardwareConfig, cores
-from cory.runs.signals import PARENT, ask_to_stop, interruptible, saves, stopping
+from cory.config import ConfigError, HardwareConfig, cores
+from cory.runs.signals import BUILDS, PARENT, ask_to_stop, enter, saves, stopping
 
 # exit codes of the processes of a run
 FINISHED = 0
 REFUSED = 1  # failed, with the reason printed
 STOPPED = 75  # saved and left on request ("try again later" among Unix's exit codes)
 
-INTERVAL_S = 0.1  # between two looks at a process
 WATCH_S = 0.5  # between two looks at a parent
 JOIN_TIMEOUT = 1800  # seconds to wait for the other nodes; people type the commands
-
-_worked: list[Path] = []  # run directories of runs that worked in this process
 
 
 class JobFailed(Exception):
@@ -41,14 +37,23 @@ def launch(run_dir: Path, hardware: HardwareConfig, apart: bool = False) -> bool
 
     apart: in a process of its own
     """
-    with environment(hardware):
-        try:
-            code = _start(run_dir, hardware, apart)
-        except KeyboardInterrupt:  # before there was anything to save
-            code = STOPPED
+    before = dict(os.environ)
+    os.environ.update(variables(hardware))
+    try:
+        if hardware.world > 1:
+            code = run_workers(run_dir, hardware)
+        elif apart:
+            code = _run_apart(run_dir)
+        else:
+            enter(BUILDS)
+            from cory.runtime.worker import attempt  # noqa: PLC0415  torch and all that needs it
+
+            code = attempt(run_dir)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
     if code == STOPPED:
-        if not stopping():  # another node was asked
-            ask_to_stop(signal.SIGTERM)
+        ask_to_stop()  # another node may have been asked
         print(
             f"interrupted; the run in {run_dir} is unfinished; the same command goes on with it",
             file=sys.stderr,
@@ -56,31 +61,11 @@ def launch(run_dir: Path, hardware: HardwareConfig, apart: bool = False) -> bool
     return code == FINISHED
 
 
-def _start(run_dir: Path, hardware: HardwareConfig, apart: bool) -> int:
-    """The exit code of a run, wherever it works."""
-    if hardware.world > 1:
-        return run_workers(run_dir, hardware)
-    if apart:
-        return _run_apart(run_dir)
-    _worked.append(run_dir)
-    with interruptible():
-        from cory.runtime.worker import attempt  # noqa: PLC0415  torch and all that builds on it
-
-        if stopping():  # a library has caught the interrupt while it was imported
-            raise KeyboardInterrupt
-        return attempt(run_dir)
-
-
 def _run_apart(run_dir: Path) -> int:
     """The exit code of a run in a process of its own."""
     # in a new session: Ctrl-C reaches this process only; the other one sees that it was asked
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cory.runtime.worker", str(run_dir)],
-        env={**os.environ, PARENT: str(os.getpid())},
-        start_new_session=True,
-    )
-    while (code := process.poll()) is None:
-        time.sleep(INTERVAL_S)
+    words = [sys.executable, "-m", "cory.runtime.worker", str(run_dir)]
+    code = subprocess.call(words, start_new_session=True)
     if code < 0 and not stopping():  # nothing has said why
         print(f"error: the process of {run_dir} {ending(code)}", file=sys.stderr)
     return code
@@ -99,11 +84,10 @@ def run_workers(run_dir: Path, hardware: HardwareConfig) -> int:
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch  # noqa: PLC0415
 
     rendezvous = hardware.rendezvous if hardware.nodes > 1 else None
-    os.environ[PARENT] = str(os.getpid())
     logging.disable(logging.CRITICAL)  # the agent's log: a process that fails says why
     try:
         # the folder is where processes say why they failed
-        with tempfile.TemporaryDirectory(prefix="cory_") as folder, interruptible(none_started):
+        with tempfile.TemporaryDirectory(prefix="cory_") as folder:
             config = LaunchConfig(
                 min_nodes=hardware.nodes,
                 max_nodes=hardware.nodes,
@@ -122,51 +106,37 @@ def run_workers(run_dir: Path, hardware: HardwareConfig) -> int:
     except ChildFailedError as error:
         return exit_code(error.failures)
     except RendezvousError as error:
-        print(
-            f"error: hardware.rendezvous={hardware.rendezvous}: the {hardware.nodes} nodes did not "
-            f"come together ({error})",
-            file=sys.stderr,
-        )
-        return REFUSED
+        raise ConfigError(
+            f"hardware.rendezvous={hardware.rendezvous}: the {hardware.nodes} nodes did not come "
+            f"together ({error})"
+        ) from error
     finally:
         logging.disable(logging.NOTSET)
     return FINISHED
 
 
-def none_started() -> bool:
-    """Whether the agent still waits for other nodes."""
-    import psutil  # type: ignore[import-untyped]  # noqa: PLC0415  its stubs are not installed
-
-    return not psutil.Process().children()
-
-
 def exit_code(failures: Mapping[int, Any]) -> int:
-    """The exit code where not all processes finished; prints why the first one failed.
+    """The exit code where not all processes finished; prints why.
 
-    A process that was killed or left without a word is the reason why others lost their connection
-    to it; else what came first is the reason.
+    failures: torch's `ProcessFailure` by rank
     """
     by_agent = (-signal.SIGTERM, -signal.SIGINT)  # after another one's end
-    for rank, failure in failures.items():
-        if failure.exitcode not in (REFUSED, STOPPED, *by_agent):
-            print(f"error: worker {rank} {ending(failure.exitcode)}", file=sys.stderr)
-            return REFUSED
-    refused = {rank: one for rank, one in failures.items() if one.exitcode == REFUSED}
-    if not refused:
+    known = (REFUSED, STOPPED, *by_agent)
+    killed = [rank for rank, one in failures.items() if one.exitcode not in known]
+    told = [one for one in failures.values() if "timestamp" in one.error_file_data]
+    if killed:  # that is why others lost their connection
+        print(f"error: worker {killed[0]} {ending(failures[killed[0]].exitcode)}", file=sys.stderr)
+    elif told:
+        print(min(told, key=lambda one: int(one.timestamp)).message, file=sys.stderr)
+    elif all(one.exitcode != REFUSED for one in failures.values()):
         return STOPPED
-    told = {rank: one.error_file_data["message"] for rank, one in refused.items()}
-    for rank, message in told.items():
-        if isinstance(message, str):  # torch's own: the worker has said nothing
-            print(f"error: worker {rank} {ending(REFUSED)}", file=sys.stderr)
-            return REFUSED
-    first = min(told.values(), key=lambda message: message["extraInfo"]["nanoseconds"])
-    print(first["message"], file=sys.stderr)
+    else:
+        print("error: the connection to another process was lost", file=sys.stderr)
     return REFUSED
 
 
-@contextmanager
-def environment(hardware: HardwareConfig) -> Iterator[None]:
-    """Within it are the variables that torch and DeepSpeed read when they are imported."""
+def variables(hardware: HardwareConfig) -> dict[str, str]:
+    """What a run adds to the environment; torch and DeepSpeed read it when they are imported."""
     # threads that wait for each other sleep: where others need the cores, waiting in a busy loop
     # made an iteration take 1.7 times as long; on an idle machine no difference was seen
     unless_chosen = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -175,15 +145,9 @@ def environment(hardware: HardwareConfig) -> Iterator[None]:
         unless_chosen["OMP_NUM_THREADS"] = str(max(1, cores() // hardware.processes))
     if hardware.world > 1:
         unless_chosen["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # no warnings while nodes await each other
-    before = dict(os.environ)
     # the device is named, so that DeepSpeed does not guess it and warn
-    os.environ.update({**unless_chosen, **before, "DS_ACCELERATOR": hardware.device})
-    try:
-        yield
-    finally:
-        os.environ.update(before)
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
+    own = {"DS_ACCELERATOR": hardware.device, PARENT: str(os.getpid())}
+    return {**unless_chosen, **os.environ, **own}
 
 
 def end_with_parent(building: bool = False) -> None:
@@ -222,7 +186,7 @@ def refuse_launchers() -> None:
 
 def end_of_command() -> None:
     """End this process where a run has worked in it: to take torch apart would take a second."""
-    if _worked:
+    if saves():
         leave(FINISHED)
 
 

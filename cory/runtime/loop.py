@@ -4,8 +4,7 @@ import copy
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from cory import distributed
 from cory.algorithms import Algorithm
 from cory.config import Config, nearest, require
 from cory.episode import Metrics
-from cory.evaluation.responses import BEFORE, BEFORE_ANY, BeforeEach, EvalRequest
+from cory.evaluation.responses import BEFORE, BEFORE_ANY, EvalRequest
 from cory.functional.statistics import mean
 from cory.rewards import Reward
 from cory.runs.checkpoint import Checkpoints
@@ -52,6 +51,7 @@ class Loop:
     checkpoints: Checkpoints
     export: Callable[[Path, int], None]  # writes the agents as they are after so many iterations
     reward: Reward = field(default_factory=Reward)  # logged with each iteration
+    bar: tqdm = field(init=False)  # of iterations, while `run` works
     saved: int | None = field(default=None, init=False)  # iterations before the newest checkpoint
     pending: Metrics = field(default_factory=dict, init=False)  # what is not logged yet
     ended: int | None = field(default=None, init=False)  # iterations of the finished run before
@@ -62,8 +62,6 @@ class Loop:
         """All iterations that are left; Stopped where the run is to stop before its end."""
         iterations = self.config.algorithm.iterations
         start, trained = self._resume()
-        if iterations == 0:
-            self.record.log(0, self._measure(0, "the evaluation"))
         latest: Metrics = {}
         with tqdm(
             total=iterations,
@@ -71,14 +69,19 @@ class Loop:
             file=sys.stdout,
             desc=f"{self.config.experiment} seed {self.config.seed}",
             bar_format="{desc} |{bar:12}| {n_fmt}/{total_fmt} {elapsed}<{remaining}{postfix}",
-            disable=distributed.rank() != 0 or iterations == 0,
-        ) as bar:
+            miniters=0,
+            disable=distributed.rank() != 0,
+        ) as self.bar:
+            if self.saved is None and self.config.evaluates_before:
+                self.pending = self._measure(BEFORE_ANY, "the evaluation before the training")
+            if iterations == 0:
+                self.record.log(0, self._measure(0, "the evaluation"))
             for iteration in range(start, iterations):
                 leaving = self._iterate(iteration, trained and iteration == start)
                 latest |= self.pending
                 self.pending = {}
-                bar.set_postfix_str(progress(latest), refresh=False)
-                bar.update()
+                self.bar.set_postfix_str(progress(latest), refresh=False)
+                self.bar.update()
                 if leaving:
                     raise Stopped(f"saved after iteration {iteration + 1} of {iterations}")
 
@@ -164,32 +167,18 @@ class Loop:
         request = EvalRequest(
             config.evaluation, config.seed, iteration, iteration + 1 >= iterations
         )
-        with self._watched(where) as before_each:
-            metrics = self.algorithm.evaluate(request, before_each)
+
+        def before_each(done: int, rows: int) -> None:
+            leave_if_asked(f"within {where}")
+            self.bar.set_postfix_str(f"evaluation: {done} of {rows} responses", refresh=False)
+            self.bar.update(0)
+
+        metrics = self.algorithm.evaluate(request, before_each)
         kind = {"kind": BEFORE} if request.untrained else {}
         self.record.log_lines([line | kind for line in request.lines])
         self.record.log_scores({"iteration": iteration, **asdict(request.scores)})
         of_reward = seconds_of(self.reward)
         return request.scores.metrics() if request.untrained else metrics | of_reward
-
-    @contextmanager
-    def _watched(self, where: str) -> Iterator[BeforeEach]:
-        """A bar over an evaluation's responses, which ends with Stopped if the run is to stop."""
-        with tqdm(
-            file=sys.stdout,
-            desc=f"evaluation of {self.config.experiment} seed {self.config.seed}",
-            bar_format="{desc} |{bar:12}| {n_fmt}/{total_fmt} {elapsed}<{remaining}",
-            leave=False,
-            delay=10,  # seconds; most are over before
-            disable=distributed.rank() != 0,
-        ) as bar:
-
-            def before_each(done: int, rows: int) -> None:
-                leave_if_asked(f"within {where}")
-                bar.total = rows
-                bar.update(done - bar.n)
-
-            yield before_each
 
     def _save(self, done: int, trained: bool = False, algorithm: Any = None) -> None:
         """Write a checkpoint after `done` iterations.
@@ -209,15 +198,13 @@ class Loop:
         self.saved = done
 
     def _resume(self) -> tuple[int, bool]:
-        """Restore everything from the newest checkpoint; else evaluate the untrained agents.
+        """Restore everything from the newest checkpoint, if there is one.
 
         returns: the iteration to go on with; whether only its evaluation and log are left
         """
         restored = self.checkpoints.restore(self.algorithm.agents)
         if restored is None:
             self.record.start(0, None)
-            if self.config.evaluates_before:
-                self.pending = self._measure(BEFORE_ANY, "the evaluation before the training")
             return 0, False
         self.saved, state = restored
         self.algorithm.load_state_dict(state["algorithm"])

@@ -1,19 +1,14 @@
 """What is refused of a run in the command itself, before any worker starts; without torch.
 
-What needs data, lengths in tokens, weights, or keys of endpoints, a worker refuses.
+What needs data, lengths in tokens, weights, GPUs, or keys of endpoints, a worker refuses.
 """
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 
-from cory.config import Config, HardwareConfig, OfflineConfig, PromptsConfig, require
+from cory.config import Config, OfflineConfig, PromptsConfig, require
 from cory.models.paths import resolve
 from cory.runs.run_dir import has_iterations, read_record, require_agents, require_own
-
-# device files of GPUs that torch calls CUDA: NVIDIA's, under Windows, on a board, AMD's
-GPU_FILES = ("nvidiactl", "dxg", "nvhost-gpu", "nvmap", "kfd")
-DEVICES = Path("/dev")
 
 
 def refuse_early(run_dir: Path, config: Config) -> None:
@@ -26,41 +21,22 @@ def refuse_early(run_dir: Path, config: Config) -> None:
         return
     for key, model in config.models.items():
         resolve(model.path, f"{key}.path")
-    require_data(config)
-    for key, place in runs_needed(config).items():
+    task = config.task
+    if isinstance(task, PromptsConfig) and task.source == "path":
+        there = Path(str(task.path)).expanduser().exists()
+        require(there, f"task.path={task.path}: there is no such file or folder")
+    runs = {} if config.init_from is None else {"init_from": config.init_from}
+    if isinstance(config.algorithm, OfflineConfig):
+        opponents = config.algorithm.runs_played_against
+        runs |= {f"algorithm.opponents.{name}": place for name, place in opponents.items()}
+    for key, place in runs.items():
         require_agents(Path(place), f"{key}={place}")
-    require_device(config.hardware)
     for name in ("tensorboard", "trackio"):
         require(
             not getattr(config, name) or find_spec(name) is not None,
             f'{name} needs the package {name}: pip install ".[{name}]"',
         )
     require_evaluations(config)
-
-
-def require_data(config: Config) -> None:
-    """A file or folder of prompts that is not there."""
-    task = config.task
-    if isinstance(task, PromptsConfig) and task.source == "path":
-        there = Path(str(task.path)).expanduser().exists()
-        require(there, f"task.path={task.path}: there is no such file or folder")
-
-
-def runs_needed(config: Config) -> dict[str, str]:
-    """Setting -> folder of a run whose agents this one starts from or plays against."""
-    found = {} if config.init_from is None else {"init_from": config.init_from}
-    if isinstance(config.algorithm, OfflineConfig):
-        opponents = config.algorithm.runs_played_against
-        found |= {f"algorithm.opponents.{name}": place for name, place in opponents.items()}
-    return found
-
-
-def require_device(hardware: HardwareConfig) -> None:
-    """A GPU that is certainly not there; how many there are, the worker counts."""
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
-    there = not hidden and any((DEVICES / name).exists() for name in GPU_FILES)
-    said = "hardware.device=cuda: this machine has no CUDA device; use hardware=cpu"
-    require(hardware.device != "cuda" or there, said)
 
 
 def require_evaluations(config: Config) -> None:

@@ -50,14 +50,7 @@ from cory.runs.run_dir import (
     read_settings,
     settings_digest,
 )
-from cory.runs.signals import (
-    Stopped,
-    listen,
-    saves,
-    saves_from_here,
-    stopping,
-    stopping_anywhere,
-)
+from cory.runs.signals import SAVES, Stopped, enter, listen, saves, stopping, stopping_anywhere
 from cory.runtime.launch import FINISHED, REFUSED, STOPPED, end_with_parent, leave
 from cory.runtime.loop import Loop
 from cory.seeding import Streams
@@ -111,7 +104,7 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
     export = partial(export_agents, agents, config, record.commit)
     loop = Loop(algorithm, config, record, checkpoints, export, parts.reward)
     try:
-        saves_from_here()
+        enter(SAVES)
         if stopping_anywhere():  # by a signal that came while all was built
             raise Stopped("left before the first iteration")
         loop.run()
@@ -128,15 +121,13 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
 
 def check_devices(hardware: HardwareConfig) -> None:
     """Refuse where this machine lacks a GPU for each of its processes."""
-    if hardware.device == "cpu":
-        return
-    found = torch.cuda.device_count()
-    require(found > 0, "hardware.device=cuda: this machine has no CUDA device; use hardware=cpu")
-    require(
-        hardware.processes <= found,
-        f"hardware.processes={hardware.processes}: this machine has {found} CUDA devices; "
-        f"one process needs one",
-    )
+    if hardware.device == "cuda":
+        found, said = torch.cuda.device_count(), f"hardware.processes={hardware.processes}"
+        require(
+            hardware.processes <= found,
+            f"{said}: this machine has {found} CUDA devices; one process needs one; hardware=cpu "
+            f"needs none",
+        )
 
 
 def check_context(config: Config, bundle: ModelBundle) -> None:
@@ -225,10 +216,9 @@ def tell(reason: str) -> None:
     place = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if place is None:
         print(reason, file=sys.stderr)
-        return
-    now = time.time_ns()
-    told = {"message": reason, "extraInfo": {"timestamp": now // 10**9, "nanoseconds": now}}
-    Path(place).write_text(json.dumps({"message": told}), encoding="utf-8")
+    else:
+        told = {"message": reason, "timestamp": int(time.time())}
+        Path(place).write_text(json.dumps(told), encoding="utf-8")
 
 
 def attempt(run_dir: Path) -> int:
@@ -245,13 +235,13 @@ def attempt(run_dir: Path) -> int:
         return STOPPED
     except (ConfigError, FirstUpdateError, TrainingDiverged) as error:
         tell(f"error: {error}")
+    except OSError as error:  # as on a full disk
+        tell(f"error: {error}; the same command goes on with the run")
     except Exception as error:  # unforeseen: its traceback is printed, by one process
         if stopping() and not saves():  # another process has left while all was built
             return STOPPED
-        said = " ".join(str(error).split())
-        lost = distributed.count() > 1 and any(words in said for words in LOST)
-        line = f"error: the connection to another process was lost ({said[:200]})"
-        tell(line if lost else traceback.format_exc().rstrip())
+        if distributed.count() == 1 or not any(words in str(error) for words in LOST):
+            tell(traceback.format_exc().rstrip())  # else the other process says why
     finally:
         if distributed.count() == 1:  # of several, others may be gone
             stop_process_group()

@@ -13,7 +13,6 @@ import torch
 
 from cory.config import Config, ConfigError
 from cory.runs.checkpoint import Checkpoints
-from cory.runs.files import WriteError
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build, steps
 
@@ -164,7 +163,7 @@ def test_a_failed_write_leaves_the_last_good_one(
 
     with monkeypatch.context() as patch:
         patch.setattr(torch, "save", fail)
-        with pytest.raises(WriteError, match=r"last good one is .*000003") as raised:
+        with pytest.raises(ConfigError, match=r"last good one is .*000003") as raised:
             saved.checkpoints.save(4, {}, {"number": 4})
     assert "\n" not in str(raised.value)
     assert saved.newest() == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,21 +14,32 @@ from tests.support.commands import until
 
 
 @pytest.fixture(autouse=True)
-def command() -> Iterator[None]:
-    with signals.stoppable():
-        yield
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handlers: None) -> None:
+    monkeypatch.setenv(signals.STOP_FILE, str(tmp_path / "stop"))
+    monkeypatch.setattr(signals, "_received", [])
+    monkeypatch.setattr(signals, "_phase", [])
+    signals.listen()
 
 
 def test_a_signal_asks_all_processes_of_a_command() -> None:
     signals.leave_if_asked("nothing")
-    with signals.interruptible():
-        signals.saves_from_here()
-        os.kill(os.getpid(), signal.SIGTERM)
-        until(signals.stopping)
+    signals.enter(signals.SAVES)
+    os.kill(os.getpid(), signal.SIGTERM)
+    until(signals.stopping)
     signals._received.clear()  # as in a process that it starts
     assert signals.stopping_anywhere() and signals.stop_code() == 143
     with pytest.raises(signals.Stopped, match=r"^saved with 3 of 10 debates$"):
         signals.leave_if_asked("with 3 of 10 debates")
+
+
+def test_where_there_is_nothing_to_save_a_signal_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    signals.enter(signals.BUILDS)
+    os.kill(os.getpid(), signal.SIGINT)
+    until(lambda: codes == [130])
 
 
 def test_another_process_asks(monkeypatch: pytest.MonkeyPatch) -> None:

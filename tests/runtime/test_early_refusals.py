@@ -47,20 +47,6 @@ def test_what_a_setting_names_is_refused(words: list[str], said: str, tmp_path: 
     assert refused(config, run_dir).startswith(said.format(tmp=tmp_path))
 
 
-def test_a_gpu_that_is_not_there_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(early, "DEVICES", tmp_path)
-    config = parsed("hardware=gpu1")
-    said = "hardware.device=cuda: this machine has no CUDA device; use hardware=cpu"
-    assert refused(config, tmp_path / "run") == said
-    (tmp_path / "nvidiactl").touch()
-    refuse_early(tmp_path / "run", config)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert refused(config, tmp_path / "run") == said
-
-
 @pytest.mark.parametrize("word", ["trackio=films", "tensorboard=true"])
 def test_without_its_package_a_run_is_refused(
     word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

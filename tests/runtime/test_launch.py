@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from cory.runs.run_dir import in_use
-from cory.runs.signals import stop_code, stoppable
-from cory.runtime import launch, worker
+from cory.runtime import launch
 from tests.support.commands import (
     SOON,
     Command,
@@ -184,11 +183,7 @@ def test_processes_share_the_cores_unless_the_user_says_otherwise(
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
     def threads(processes: int, name: str = "OMP_NUM_THREADS") -> str | None:
-        before = dict(os.environ)
-        with launch.environment(parsed().hardware.replace(processes=processes)):
-            found = os.environ.get(name)
-        assert dict(os.environ) == before
-        return found
+        return launch.variables(parsed().hardware.replace(processes=processes)).get(name)
 
     assert [threads(n) for n in (1, 2, 4, 9)] == [None, "3", "1", "1"]
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
@@ -197,19 +192,3 @@ def test_processes_share_the_cores_unless_the_user_says_otherwise(
     assert threads(1, name="OMP_WAIT_POLICY") == "PASSIVE"
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     assert threads(1, name="OMP_WAIT_POLICY") == "ACTIVE"
-
-
-def test_a_request_before_there_is_anything_to_save_ends_the_run(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def build(run_dir: Path) -> int:
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(10)
-        raise AssertionError
-
-    monkeypatch.setattr(worker, "attempt", build)
-    monkeypatch.setattr(launch, "_worked", [])  # or the next command in this process would end it
-    with stoppable():
-        assert not launch.launch(tmp_path, parsed().hardware)
-        assert stop_code() == 143
-    assert capsys.readouterr().err == INTERRUPTED.format(tmp_path)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -164,8 +165,17 @@ def run(short: list[str], tmp_path: Path) -> Callable[..., WarmCommand]:
 
 
 @pytest.fixture
+def handlers() -> Iterator[None]:
+    """Puts the handlers of signals back, which a command leaves to its end."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
 def command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], handlers: None
 ) -> Callable[..., tuple[int, str, str]]:
     """`python -m cory.train <words>` in this process: exit code, stdout, stderr."""
     state = Singleton.get_state()  # Hydra's own: compose_config must work without it

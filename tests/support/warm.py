@@ -122,12 +122,16 @@ def _train(words: Sequence[str], largest_file: int | None) -> None:
     if largest_file is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
     sys.argv = ["cory.train", *words]
-    launch.subprocess = SimpleNamespace(Popen=Forked)  # type: ignore[assignment]  # all it uses
+    launch.subprocess = SimpleNamespace(call=_called)  # type: ignore[assignment]  # all it uses
     # torch's agent, which starts several
     SubprocessHandler._popen = lambda self, args, env: Forked(args, env, True)  # type: ignore[assignment,misc,return-value]
     if SLAB in os.environ:
         logprobs.SLAB_BYTES = int(os.environ[SLAB])
     train.main()
+
+
+def _called(args: Sequence[str], start_new_session: bool) -> int:
+    return Forked(args, dict(os.environ), start_new_session).wait(4 * PATIENCE)
 
 
 def _become(variables: Mapping[str, str]) -> None:
