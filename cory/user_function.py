@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -60,6 +60,11 @@ def load_function(key: str, value: str) -> UserFunction:
 def digests() -> dict[str, str]:
     """The SHA-256 of the file of every function that this process uses, by what was typed."""
     return {value: sha256(file.read_bytes()).hexdigest() for value, file in _sources.items()}
+
+
+def changed(before: Mapping[str, str]) -> list[str]:
+    """The functions whose files are not what they were; before: of `digests`."""
+    return [name for name, now in digests().items() if before.get(name, now) != now]
 
 
 def _module(place: str) -> ModuleType:

@@ -30,7 +30,7 @@ from cory.config import Config, ConfigError, require
 from cory.episode import Episode, Metrics, reward_columns
 from cory.runs.files import Line, append_lines, keep_lines, whole_lines, write_whole
 from cory.runs.run_dir import METRICS, RECORD, SAMPLES, SCORES, TIME, TIMES, read_settings, resolved
-from cory.user_function import digests
+from cory.user_function import changed, digests
 
 TRAINING = "training"  # kind of line in samples.jsonl; evaluation/ and the loop write the others
 PACKAGES = (  # that results depend on
@@ -258,9 +258,8 @@ class Recorder:
             self.clean = self.clean and state["clean"] and state["commit"] == self.commit
             sizes = state["sizes"]
             print(f"resumed after iteration {done}", flush=True)
-            for name, digest in digests().items():
-                if state["functions"].get(name, digest) != digest:
-                    distributed.note(f"{name} has changed; the run goes on with it as it is now")
+            for name in changed(state["functions"]):
+                distributed.note(f"{name} has changed; the run goes on with it as it is now")
         kept = {}
         for name, size in sizes.items():
             path = self.run_dir / name
@@ -293,13 +292,9 @@ class Recorder:
         self._append(SAMPLES, [sample_line(iteration, episode) for episode in episodes])
         self._mirror(lambda mirror: mirror.log_samples(iteration, episodes))
 
-    def log_lines(self, lines: list[Line]) -> None:
-        """Other lines of samples.jsonl, such as an evaluation's responses."""
-        self._append(SAMPLES, lines)
-
-    def log_scores(self, line: Line) -> None:
-        """A line of prompt_scores.jsonl: what each prompt contributes to an evaluation."""
-        self._append(SCORES, [line])
+    def log_lines(self, lines: list[Line], name: str = SAMPLES) -> None:
+        """Other lines of samples.jsonl, or what each prompt contributes, of prompt_scores.jsonl."""
+        self._append(name, lines)
 
     def _mirror(self, action: Callable[[Mirror], None]) -> None:
         """Let each mirror do this; one that fails gets no more, and the run goes on."""

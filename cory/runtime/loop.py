@@ -20,7 +20,7 @@ from cory.functional.statistics import mean
 from cory.rewards import Reward
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.recorder import Recorder
-from cory.runs.run_dir import BEST, ITERATIONS
+from cory.runs.run_dir import BEST, ITERATIONS, SCORES
 from cory.runs.signals import Stopped, leave_if_asked, stopping_anywhere
 from cory.trainers.steps import TrainingDiverged
 
@@ -176,7 +176,7 @@ class Loop:
         metrics = self.algorithm.evaluate(request, before_each)
         kind = {"kind": BEFORE} if request.untrained else {}
         self.record.log_lines([line | kind for line in request.lines])
-        self.record.log_scores({"iteration": iteration, **asdict(request.scores)})
+        self.record.log_lines([{"iteration": iteration, **asdict(request.scores)}], SCORES)
         of_reward = seconds_of(self.reward)
         return request.scores.metrics() if request.untrained else metrics | of_reward
 

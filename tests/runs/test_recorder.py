@@ -29,7 +29,7 @@ class Run:
             if iteration == 3:
                 self.state = recorder.state_dict()
             recorder.log_lines([{"iteration": iteration, "kind": "evaluation"}])
-            recorder.log_scores({"iteration": iteration})
+            recorder.log_lines([{"iteration": iteration}], "prompt_scores.jsonl")
             recorder.log(iteration, {"reward": 0.25 * iteration, "time/step_s": 1.0})
 
     def again(self, state: Any) -> dict[str, list[int]]:
