@@ -12,7 +12,9 @@ import argparse
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import step_documents
@@ -26,9 +28,11 @@ from cory.tasks.answers import final_number
 from cory.tasks.problems import Problem, draw_distinct, draw_problem
 
 BATCH = 64
+GROUP = 16  # batches that are sorted by length together
 DIGITS = pre_tokenizers.Digits(individual_digits=True)
 SPACED_DIGITS = pre_tokenizers.Split(Regex(" ?[0-9]"), "isolated")  # fewer tokens
 Document = Callable[[np.random.Generator, Sequence[str]], tuple[str, str]]
+Pair = tuple[list[int], list[int]]  # token ids of a prompt and of its response
 REFERENCES = (0, 0, 0, 1, 1, 2, 3)  # number of reference answers in a prompt, drawn uniformly
 RIGHT = 0.5  # share of right reference answers
 
@@ -136,13 +140,9 @@ def problem_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def make(name: str, steps: int, work: Path) -> None:
-    """Train, measure and save."""
-    recipe = RECIPES[name]
-    tokenizer = problem_tokenizer(recipe)
-    end = tokenizer.eos_token_id
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(
+def llama(recipe: Recipe, end: int) -> LlamaForCausalLM:
+    """A model with random weights; end: its EOS token."""
+    return LlamaForCausalLM(
         LlamaConfig(
             vocab_size=recipe.vocabulary,
             hidden_size=recipe.width,
@@ -158,73 +158,90 @@ def make(name: str, steps: int, work: Path) -> None:
             attn_implementation="eager",  # the fastest one on a CPU at these sizes
         )
     )
-    group: list[list[tuple[list[int], list[int]]]] = []
+
+
+def batches_by_length(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, number: int, early: bool
+) -> list[list[Pair]]:
+    """GROUP batches in a random order, each of documents of about the same length.
+
+    number: of the group, from 0, which is its seed
+    early: whether the recipe's first documents, if it has some, are drawn
+    """
+    stream = np.random.default_rng([2, number])
+    draw = recipe.first if recipe.first and early else recipe.document
+    texts = [draw(stream, recipe.kinds) for _ in range(GROUP * BATCH)]
+    prompts = tokenizer([text[0] for text in texts])["input_ids"]
+    responses = tokenizer([text[1] + END for text in texts])["input_ids"]
+    pairs = sorted(zip(prompts, responses, strict=True), key=lambda pair: len(pair[0] + pair[1]))
+    batches = [pairs[i * BATCH : (i + 1) * BATCH] for i in range(GROUP)]
+    return [batches[i] for i in stream.permutation(GROUP)]
+
+
+def response_loss(
+    model: LlamaForCausalLM, recipe: Recipe, pairs: list[Pair], end: int
+) -> torch.Tensor:
+    """Nats per token of the responses."""
+    ids, mask = padded([(a + b)[: recipe.context] for a, b in pairs], end)
+    labels = ids.masked_fill(~mask, -100)
+    for row, (prompt_ids, _) in enumerate(pairs):
+        labels[row, : len(prompt_ids)] = -100
+    with torch.autocast("cpu", recipe.products, enabled=recipe.products != torch.float32):
+        loss: torch.Tensor = model(input_ids=ids, attention_mask=mask.long(), labels=labels).loss
+    return loss
+
+
+def make(name: str, steps: int, work: Path) -> None:
+    """Train, measure and save."""
+    recipe = RECIPES[name]
+    tokenizer = problem_tokenizer(recipe)
+    end = tokenizer.eos_token_id
+    torch.manual_seed(0)
+    model = llama(recipe, end)
+
+    @lru_cache(maxsize=1)
+    def group(number: int, early: bool) -> list[list[Pair]]:
+        return batches_by_length(recipe, tokenizer, number, early)
 
     def loss_of_step(step: int) -> torch.Tensor:
-        """The loss of batch `step`; sixteen batches at a time are sorted by length."""
-        number, place = divmod(step, 16)
-        if place == 0 or not group:
-            stream = np.random.default_rng([2, number])
-            early = step < recipe.first_share * steps
-            draw = recipe.first if recipe.first and early else recipe.document
-            texts = [draw(stream, recipe.kinds) for _ in range(16 * BATCH)]
-            prompts = tokenizer([text[0] for text in texts])["input_ids"]
-            responses = tokenizer([text[1] + END for text in texts])["input_ids"]
-            pairs = sorted(
-                zip(prompts, responses, strict=True), key=lambda pair: len(pair[0] + pair[1])
-            )
-            batches = [pairs[i * BATCH : (i + 1) * BATCH] for i in range(16)]
-            group[:] = [batches[i] for i in stream.permutation(16)]
-        rows = [(a + b)[: recipe.context] for a, b in group[place]]
-        ids, mask = padded(rows, end)
-        labels = ids.masked_fill(~mask, -100)
-        for row, (prompt_ids, _) in enumerate(group[place]):
-            labels[row, : len(prompt_ids)] = -100  # only responses are trained on
-        with torch.autocast("cpu", recipe.products, enabled=recipe.products != torch.float32):
-            loss: torch.Tensor = model(
-                input_ids=ids, attention_mask=mask.long(), labels=labels
-            ).loss
-        return loss
+        number, place = divmod(step, GROUP)
+        early = number * GROUP < recipe.first_share * steps
+        return response_loss(model, recipe, group(number, early)[place], end)
 
     seconds = fit(name, model, loss_of_step, steps, 2e-3, work)
     if recipe.more_steps:
-        group.clear()
         seconds += fit(
             f"{name}_more", model, lambda step: loss_of_step(steps + step),
             recipe.more_steps, 1e-3, work,
         )  # fmt: skip
-    steps += recipe.more_steps
     model.float().eval()
+    done = {"steps": steps + recipe.more_steps, "seconds": round(seconds)}
+    save(name, model, tokenizer, done | measured(model, tokenizer, recipe, done["steps"]))
+
+
+def measured(
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, recipe: Recipe, steps: int
+) -> dict[str, Any]:
+    """The numbers of facts.json that depend on the model."""
     held_out = draw_distinct(np.random.default_rng(3), recipe.kinds, "test", recipe.held_out)
     texts = respond(model, tokenizer, [f"Question: {p.question} Answer:" for p in held_out])
-    save(
-        name,
-        model,
-        tokenizer,
-        {
-            "parameters": model.num_parameters(),
-            "steps": steps,
-            "problems": steps * BATCH,
-            "seconds": round(seconds),
-            "held_out_problems": recipe.held_out,
-            "greedy_accuracy": accuracy(held_out, texts),
-            "greedy_accuracy_by_kind": {
-                kind: accuracy(
-                    [p for p in held_out if p.kind == kind],
-                    [t for p, t in zip(held_out, texts, strict=True) if p.kind == kind],
-                )
-                for kind in dict.fromkeys(recipe.kinds)
-            },
-            "samples": [f"{p.question} |{t}" for p, t in zip(held_out[:8], texts[:8], strict=True)],
+    answered = list(zip(held_out, texts, strict=True))
+    return {
+        "parameters": model.num_parameters(),
+        "problems": steps * BATCH,
+        "held_out_problems": recipe.held_out,
+        "greedy_accuracy": accuracy(answered),
+        "greedy_accuracy_by_kind": {
+            kind: accuracy([(p, t) for p, t in answered if p.kind == kind])
+            for kind in dict.fromkeys(recipe.kinds)
         },
-    )
+        "samples": [f"{p.question} |{t}" for p, t in answered[:8]],
+    }
 
 
-def accuracy(problems: list[Problem], texts: list[str]) -> float:
+def accuracy(answered: list[tuple[Problem, str]]) -> float:
     """Share of the texts with the problem's answer, to three digits."""
-    right = [
-        final_number(t) == final_number(p.answer) for p, t in zip(problems, texts, strict=True)
-    ]
+    right = [final_number(text) == final_number(problem.answer) for problem, text in answered]
     return round(sum(right) / len(right), 3)
 
 

@@ -262,20 +262,9 @@ def samples(model: GPT2LMHeadModel, tokenizer: PreTrainedTokenizerFast) -> list[
     return texts
 
 
-def make_classifier(name: str, passes: float, work: Path) -> None:
-    train_texts, held_texts, train_labels, held_labels = split_part("classifier")
-    sentences = package_sentences()
-    texts = train_texts + [s.text for s in sentences]
-    # one token for a word in any case, at the start of a text or not
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    tokenizer = train_tokenizer(texts, CLASSIFIER_VOCABULARY, byte_level, normalizers.Lowercase())
-    labels = np.array(train_labels + [s.label for s in sentences])
-    documents = token_ids(tokenizer, texts)
-    batch, longest = 64, 160
-    steps = int(passes * len(documents) / batch)
-    pad = tokenizer.pad_token_id
-    torch.manual_seed(0)
-    model = ModernBertForSequenceClassification(
+def classifier(pad: int) -> ModernBertForSequenceClassification:
+    """A model with random weights; pad: its one special token."""
+    return ModernBertForSequenceClassification(
         ModernBertConfig(
             vocab_size=CLASSIFIER_VOCABULARY,
             hidden_size=64,
@@ -299,21 +288,46 @@ def make_classifier(name: str, passes: float, work: Path) -> None:
         )
     )
 
+
+def pieces_of_step(
+    documents: list[np.ndarray], step: int, batch: int, longest: int
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The indices of the documents of a step, and a piece of each.
+
+    Each document once per pass; mostly short pieces, like the texts of an experiment.
+    """
+    turn, place = divmod(step, len(documents) // batch)
+    order = np.random.default_rng([2, turn]).permutation(len(documents))
+    chosen = order[place * batch : (place + 1) * batch]
+    shares = np.random.default_rng([3, step]).random(batch) ** 2.5
+    lengths = (12 + (longest - 12) * shares).astype(int)
+    starts = np.random.default_rng([4, step]).random(batch)
+    pieces = []
+    for i, length, start in zip(chosen, lengths, starts, strict=True):
+        # half of the pieces start with the review
+        spare = max(0, len(documents[i]) - length)
+        first = 0 if start < 0.5 else int((start - 0.5) * 2 * spare)
+        pieces.append(documents[i][first : first + length])
+    return chosen, pieces
+
+
+def make_classifier(name: str, passes: float, work: Path) -> None:
+    train_texts, held_texts, train_labels, held_labels = split_part("classifier")
+    sentences = package_sentences()
+    texts = train_texts + [s.text for s in sentences]
+    # one token for a word in any case, at the start of a text or not
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer = train_tokenizer(texts, CLASSIFIER_VOCABULARY, byte_level, normalizers.Lowercase())
+    labels = np.array(train_labels + [s.label for s in sentences])
+    documents = token_ids(tokenizer, texts)
+    batch, longest = 64, 160
+    steps = int(passes * len(documents) / batch)
+    pad = tokenizer.pad_token_id
+    torch.manual_seed(0)
+    model = classifier(pad)
+
     def loss_of_step(step: int) -> torch.Tensor:
-        per_pass = len(documents) // batch
-        turn, place = divmod(step, per_pass)
-        order = np.random.default_rng([2, turn]).permutation(len(documents))
-        chosen = order[place * batch : (place + 1) * batch]
-        # mostly short pieces, like the texts of an experiment
-        shares = np.random.default_rng([3, step]).random(batch) ** 2.5
-        lengths = (12 + (longest - 12) * shares).astype(int)
-        starts = np.random.default_rng([4, step]).random(batch)
-        pieces = []
-        for i, length, start in zip(chosen, lengths, starts, strict=True):
-            # half of the pieces start with the review
-            spare = max(0, len(documents[i]) - length)
-            first = 0 if start < 0.5 else int((start - 0.5) * 2 * spare)
-            pieces.append(documents[i][first : first + length])
+        chosen, pieces = pieces_of_step(documents, step, batch, longest)
         ids, mask = padded(pieces, pad)
         return model(
             input_ids=ids, attention_mask=mask.long(), labels=torch.from_numpy(labels[chosen])

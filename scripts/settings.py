@@ -20,7 +20,7 @@ from cory.config.base import Settings
 from cory.config.debate import DebatePrompts, MaftPrompts, RequestsConfig
 from cory.config.experiment import Config
 from cory.config.hardware import HardwareConfig
-from cory.config.model import EndpointConfig, ModelConfig, PackedConfig, PrecisionConfig
+from cory.config.model import EndpointConfig, ModelConfig, PackedConfig
 from cory.config.options import ALGORITHMS, REWARDS, TASKS
 from cory.config.reward import JudgeEndpointConfig
 from cory.config.task import GameTexts, ProgramsConfig, ScriptedConfig
@@ -35,21 +35,23 @@ LISTED = {
     "task": (TASKS, "prompts imdb taboo"),
     "reward": (REWARDS, "python classifier judge sum verifier game_outcome"),
 }
-ELSEWHERE = {  # groups of settings that are not listed where they stand -> where they are
-    ProgramsConfig: "programs that answer questions, explained in conf/task/tinygsm.yaml",
-    EndpointConfig: "as under endpoint below",
-    JudgeEndpointConfig: "as under endpoint below",
-    DebatePrompts: "texts, explained in conf/debate/chat.yaml",
-    MaftPrompts: "texts, explained in conf/maft_prompts/chat.yaml",
-    RequestsConfig: "texts, explained in conf/algorithm/verifier.yaml",
-    GameTexts: "texts, explained in conf/game/common.yaml",
-    ScriptedConfig: "sentences of scripted players, explained in conf/game/common.yaml",
-}
+ELSEWHERE = (  # groups of settings that are not listed where they stand, as the page's head says
+    ProgramsConfig,
+    EndpointConfig,
+    JudgeEndpointConfig,
+    DebatePrompts,
+    MaftPrompts,
+    RequestsConfig,
+    GameTexts,
+    ScriptedConfig,
+)
 HEAD = """\
 # Settings
 Made by `make settings` from the models in [`cory/config/`](../cory/config) and the comments in
 [`conf/`](../conf), where longer texts are. A setting that several options of a group have stands
-at the first of them, with that one's value; `???` has to be given. `--cfg job` shows a run's.
+at the first of them, with that one's value; `???` has to be given. `--cfg job` shows a run's. Of a
+classifier or verifier, `precision` and its neighbours are as of a model, of players and judges
+`endpoint` is as below; texts of debates and games, and programs, are in `conf/` alone.
 """
 TABLE = ["| setting | may be | value | what it is |", "| --- | --- | --- | --- |"]
 LINE = re.compile(r'( *)(\w+): *("(?:[^"\\]|\\.)*"|[^#]*?) *(?:# (.*))?$')
@@ -60,7 +62,8 @@ CHOICES = re.compile(r"\w+( \| \w+)*")
 BESIDE = 20  # spaces before a comment that goes on beside values
 MOST_COLUMNS = 2  # of a data set, with a row of their own each
 ELLIPSIS = " ..."
-CLAUSE = re.compile(r"[;,.] | \(| \\\|")  # where a comment can be cut
+CHOICE = r" \|"  # before another choice, in a cell of a table
+CLAUSE = re.compile(r"[;,.] | \(|" + re.escape(CHOICE))  # where a comment can be cut
 
 Row = tuple[str, str, str, str]  # setting, what it may be, its value, what it is
 Entries = dict[str, tuple[str, str]]  # dotted key -> its value and comment, as they stand in a file
@@ -133,12 +136,11 @@ def rows(
     for name, field in model.model_fields.items():
         key, inner = f"{prefix}{name}", group_of(field.annotation)
         if inner in ELSEWHERE:
-            kind, value, comment = "", "", ELSEWHERE[inner]
-            key += ".*"
-        elif inner and any(other.startswith(f"{key}.") for other in found):
+            continue
+        if inner and any(other.startswith(f"{key}.") for other in found):
             yield from rows(inner, found, seen, f"{key}.")
             continue
-        elif key in found and key != "name":
+        if key in found and key != "name":
             choices = may_be(schema["properties"][name], schema.get("$defs", {}))
             kind = "null or a group" if inner else choices
             value, comment = found[key]
@@ -157,9 +159,6 @@ def rows(
     if len(columns) > MOST_COLUMNS:
         columns = [("`, `".join(key for key, *_ in columns), "text", "", "columns")]
     yield from (row(*column) for column in columns)
-    if issubclass(model, PrecisionConfig) and model is not ModelConfig:
-        shared = [name for name in PackedConfig.model_fields if name in model.model_fields]
-        yield row("`, `".join(shared), "", "", "as of model")
 
 
 def group_of(annotation: Any) -> type[Settings] | None:
@@ -184,9 +183,10 @@ def shortened(text: str, room: int) -> str:
     """As many clauses of a text as there is room for; the words that fit where that is little."""
     if len(text) <= room:
         return text
-    clauses = [end.start() for end in CLAUSE.finditer(text[: room + 1])]
+    clauses = [end.start() for end in CLAUSE.finditer(text[: room + 1 - len(ELLIPSIS)])]
     if clauses and clauses[-1] > room // 2:
-        return text[: clauses[-1]]
+        whole, left = text[: clauses[-1]], text[clauses[-1] :]
+        return whole + ELLIPSIS * left.startswith(CHOICE)  # of choices more than those are left
     return text[: room - len(ELLIPSIS)].rpartition(" ")[0] + ELLIPSIS
 
 
