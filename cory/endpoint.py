@@ -11,7 +11,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ LENGTH_CODES = ("context_length_exceeded", "exceed_context_size_error")
 LENGTH_WORDS = re.compile(
     r"(?i)context (?:length|window|size)|prompt is too long|inputs?`? tokens .* must be <="
 )
+FILTERED = "content_filter"  # finish reason or error code of a reply that the server withholds
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,12 @@ class Endpoint:
             self.client = client_of(config)
             if cache.exists():
                 keep_lines(cache, whole_lines(cache))  # a kill may have torn the last
-                for line in read_lines(cache):
-                    name = line.pop("key"), line.pop("digest")
-                    self.replies[name] = Reply(**line)
+                try:
+                    for line in read_lines(cache):
+                        name = line.pop("key"), line.pop("digest")
+                        self.replies[name] = Reply(**line)
+                except (ValueError, TypeError, LookupError) as error:
+                    raise ConfigError(f"{cache} is damaged: {error}") from None
 
     def complete(self, asks: Sequence[Ask]) -> list[Reply]:
         """A reply to each request, in order; those in the cache are not requested again.
@@ -84,8 +87,19 @@ class Endpoint:
         left = {
             name: ask for name, ask in zip(names, asks, strict=True) if name not in self.replies
         }
+        failed = threading.Event()  # then no further request begins
+
+        def keep(name: Name, ask: Ask) -> None:
+            if failed.is_set():
+                return
+            try:
+                self._keep(name, ask)
+            except BaseException:
+                failed.set()
+                raise
+
         with ThreadPoolExecutor(self.config.parallel) as threads:
-            list(threads.map(partial(self._keep, threads), left, left.values()))
+            list(threads.map(keep, left, left.values()))  # raises the first error
         return [self.replies[name] for name in names]
 
     def spent(self) -> tuple[int, int]:
@@ -94,13 +108,9 @@ class Endpoint:
         tokens = sum(reply.prompt_tokens + reply.completion_tokens for reply in replies)
         return distributed.from_first((len(replies), tokens))
 
-    def _keep(self, threads: ThreadPoolExecutor, name: Name, ask: Ask) -> None:
+    def _keep(self, name: Name, ask: Ask) -> None:
         """Ask, and keep the reply; it is on the disk itself when this returns."""
-        try:
-            reply, (key, digest) = self._reply(ask), name
-        except ConfigError:
-            threads.shutdown(wait=False, cancel_futures=True)  # no further request begins
-            raise
+        reply, (key, digest) = self._reply(ask), name
         with self.lock:
             self.cache.parent.mkdir(parents=True, exist_ok=True)
             append_lines(self.cache, [{"key": key, "digest": digest, **asdict(reply)}])
@@ -123,6 +133,8 @@ class Endpoint:
             )
             return reply_in(answer)
         except openai.APIError as error:
+            if error.code == FILTERED:  # some servers withhold replies to single prompts so
+                return Reply("", 0, 0, FILTERED, config.model)
             if ask.shorter and too_long(error):
                 return Reply("", 0, 0, TOO_LONG, config.model)
             raise self._refusal(error) from None
@@ -182,8 +194,9 @@ def client_of(config: EndpointConfig) -> Any:
 def reply_in(answer: Any) -> Reply:
     """The reply in a chat completion."""
     choice, usage = answer.choices[0], answer.usage
-    text = choice.message.content or ""
+    reason = choice.finish_reason or ""
+    text = "" if reason == FILTERED else choice.message.content or ""
     # max_tokens may cut a character in half, which cannot be encoded
     text = text.encode("utf-8", "replace").decode("utf-8")
     tokens = int(usage.prompt_tokens), int(usage.completion_tokens)
-    return Reply(text, *tokens, choice.finish_reason or "", str(answer.model))
+    return Reply(text, *tokens, reason, str(answer.model))

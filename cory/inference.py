@@ -166,7 +166,9 @@ class TrainedTeam:
         policies: dict[str, Policy] = {}
         for group, bundle in self.models.items():
             names = [name for name in folders if group_of(self.config, name) == group]
-            models = list(bundle.new_models(names, torch.Generator(), value_head=False))
+            # a partner may be a fixed agent alone
+            new = bundle.new_models(names, torch.Generator(), value_head=False) if names else ()
+            models = list(new)
             for run_dir in {folders[name] for name in names}:
                 of_run = [model for model in models if folders[model.name] == run_dir]
                 start_from(run_dir, of_run, bundle.config, group, "load_team")

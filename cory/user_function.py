@@ -16,7 +16,7 @@ from cory.config import ConfigError, nearest, require
 # what a user's code may raise: anything, and `sys.exit`, which would end a worker without a word
 RAISED = (Exception, SystemExit)
 
-_sources: dict[str, Path] = {}  # of the functions that this process uses, by what was typed
+_digests: dict[str, str] = {}  # of the files of functions, as imported, by what was typed
 
 
 @dataclass(frozen=True)
@@ -49,17 +49,18 @@ def load_function(key: str, value: str) -> UserFunction:
         why = why if missing else told(error, file)
         raise ConfigError(f"{key}={value}: cannot be imported: {why}") from error
     known = [word for word in vars(module) if not word.startswith("_")]
-    require(
-        hasattr(module, name),
-        f"{key}={value}: {module.__file__} has no {name}{nearest(name, known)}",
-    )
-    _sources[value] = Path(str(module.__file__))
-    return UserFunction(key, value, _sources[value], getattr(module, name))
+    file = Path(str(getattr(module, "__file__", place)))
+    require(hasattr(module, name), f"{key}={value}: {file} has no {name}{nearest(name, known)}")
+    function = getattr(module, name)
+    require(callable(function), f"{key}={value}: {name} must be a function")
+    if value not in _digests and file.is_file():
+        _digests[value] = sha256(file.read_bytes()).hexdigest()
+    return UserFunction(key, value, file, function)
 
 
 def digests() -> dict[str, str]:
-    """The SHA-256 of the file of every function that this process uses, by what was typed."""
-    return {value: sha256(file.read_bytes()).hexdigest() for value, file in _sources.items()}
+    """The SHA-256 of every imported function's file as it was then, by what was typed."""
+    return dict(_digests)
 
 
 def changed(before: Mapping[str, str]) -> list[str]:

@@ -36,7 +36,6 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     debates = MaftDebates(config, parts.task, parts.bundle)
     evaluated = debates.debate(config.evaluation_agents, config.evaluation_turns)
     policies: dict[str, Policy] = {}
-    pretrained = {name: p.detach() for name, p in parts.bundle.pretrained.named_parameters()}
     actors: dict[str, Actor] = {}
     endpoint: Endpoint | None = None
     if config.endpoint is None:
@@ -46,7 +45,9 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     else:  # one model speaks for every agent, and none learns
         endpoint = Endpoint(config.endpoint, Path(parts.config.run_dir) / REPLIES)
         actors |= {name: EndpointActor(name, endpoint) for name in (*config.names(), BASE)}
-    diversity = Diversity(config.diversity, parts.bundle.device)
+    held_out = parts.task.held_out(parts.config.evaluation.prompts, parts.config.evaluation.split)
+    questions = [prompt.text for prompt in held_out]
+    diversity = Diversity(config.diversity, parts.bundle.device, questions)
     evaluator = TeamEvaluator(
         policies,
         parts.task,
@@ -62,11 +63,10 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     if config.select == "correct":
         talk = Hinted(config, parts.task, parts.bundle)
     collector = DebateCollector(config, parts, talk.play, policies, actors)
-    starts = {
-        name: initial_weights(policy, pretrained)
-        for name, policy in policies.items()
-        if config.start == "base"
-    }
+    starts = {}
+    if config.start == "base" and policies:
+        pretrained = {name: p.detach() for name, p in parts.bundle.pretrained.named_parameters()}
+        starts = {name: initial_weights(policy, pretrained) for name, policy in policies.items()}
     return SupervisedTrainer(
         parts,
         policies,

@@ -117,9 +117,10 @@ def with_fields(*needed: str, allowed: Sequence[str] | None = ()) -> AfterValida
         found = fields_of(text)
         if missing := [field for field in needed if field not in found]:
             raise ValueError(f"must contain {{{missing[0]}}}")
-        other = [] if allowed is None else [f for f in found if f not in (*needed, *allowed)]
-        if other:
-            raise ValueError(f"must not contain {{{other[0]}}}")
+        known = found if allowed is None else [*needed, *allowed]
+        for field in found:
+            if field not in known or not field.isidentifier():
+                raise ValueError(f"must not contain {{{field}}}; double braces that are meant")
         return text
 
     return AfterValidator(check)

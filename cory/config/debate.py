@@ -74,6 +74,8 @@ class DebateConfig(AlgorithmConfig):
         chosen, turns = self.train_turns, self.turns
         if chosen is not None and chosen != [n for n in range(1, turns + 1) if n in chosen]:
             yield "train_turns", f"must name turns from 1 to turns={turns}, each once and in order"
+        if chosen == []:
+            yield "train_turns", "must name a turn; null trains all"
 
     @property
     def trained(self) -> list[int]:
@@ -136,6 +138,12 @@ class MaporlConfig(PPOConfig, DebateConfig):
     official_shaping: bool
     bonus_from: Literal["ground_truth", "verifier"]
     guards: GuardConfig
+
+    def conflicts(self) -> Iterator[Conflict]:
+        yield from super().conflicts()
+        most = self.sampling.max_response_tokens
+        if (self.guards.min_tokens or 0) > most:
+            yield "guards.min_tokens", f"must not exceed sampling.max_response_tokens={most}"
 
     @property
     def shapes(self) -> bool:

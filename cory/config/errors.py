@@ -65,7 +65,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
 
 
 def lines_of(error: ValidationError, values: Mapping[str, Any] | None = None) -> list[str]:
-    """A line for each mistake, as `algorithm.epochs=0: Input should be greater than 0`.
+    """A line for each mistake, as `algorithm.epochs=0: Input should be greater than or equal to 1`.
 
     values: what was refused, with the names that may have been meant
     """

@@ -5,7 +5,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from cory.config.base import Conflict, Count, Number, Settings, Text, Words, chosen
+from cory.config.base import (
+    Conflict,
+    Count,
+    Number,
+    Settings,
+    Text,
+    Words,
+    chosen,
+    matching,
+)
 from cory.config.hardware import HardwareConfig
 from cory.config.model import ModelConfig
 
@@ -31,13 +40,13 @@ class WandbConfig(Settings):
     """Where metrics are mirrored to; nothing is ever read back from it."""
 
     mode: Literal["disabled", "offline", "online"]
-    project: Words
+    project: Annotated[Text, matching(r"[^/\\#?%:]{1,128}", "must be a name without / \\ # ? % :")]
     init_timeout: Count  # seconds until a server that takes calls and says nothing is given up
     finish_timeout: Count  # seconds that the end of a run waits for what is not uploaded yet
     entity: Words | None  # user or team of the project; None: the account's default
     name: Words | None  # of the run; None: experiment, what varies in the sweep, seed
     group: Words | None  # None: sweep or experiment, and what varies beside the seed
-    tags: list[Words]  # beside the scale and the commit
+    tags: list[Annotated[Words, Field(max_length=64)]]  # beside the scale and the commit
     notes: Text | None
 
 
@@ -45,7 +54,7 @@ class Config(Settings):
     """One experiment."""
 
     model: ModelConfig
-    partner: ModelConfig | None  # every second debater's model; None: all have the first
+    partner: ModelConfig | None  # of every second debater, or a team's fixed agent
     task: Annotated[Any, chosen("task")]  # the model that `name` says
     algorithm: Annotated[Any, chosen("algorithm")]
     reward: Annotated[Any, chosen("reward")]

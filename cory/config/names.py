@@ -88,6 +88,10 @@ def _read(file: Path) -> dict[str, Any]:
     about: dict[str, Any] = yaml.load(file.read_text(encoding="utf-8"), LOADER)
     form = isinstance(about, dict) and about.keys() == {"seeds", "runs", "sweeps"}
     require(form, f"{file} needs the keys seeds, runs and sweeps")
+    known = {"runs", "seeds", "scales", *SCALES, "medium"}
+    for name, sweep in about["sweeps"].items():
+        other = sorted(map(str, sweep.keys() - known))
+        require(not other, f"{file}: sweeps.{name} takes {', '.join(sorted(known))}; got {other}")
     return about
 
 

@@ -32,7 +32,7 @@ TASKS: Mapping[str, Option] = {
     "twenty_questions": Option(task.GameConfig, "cory.tasks.game:GameTask"),
     "guess_my_city": Option(task.GameConfig, "cory.tasks.game:GameTask"),
 }
-# builder: (settings, task, device) -> Reward
+# builder: (settings, task, device, run) -> Reward
 REWARDS: Mapping[str, Option] = {
     "python": Option(reward.PythonRewardConfig, "cory.rewards.python_function:PythonReward"),
     "returned": Option(reward.ReturnedConfig, "cory.rewards.exact_match:Returned"),

@@ -97,6 +97,11 @@ class SumConfig(Settings):
     weights: dict[str, float]  # name of a part -> number; a part that is not named has 1
 
     def conflicts(self) -> Iterator[Conflict]:
+        if not self.parts:
+            yield "parts", "must not be empty: +reward@reward.parts.<name>=<option> adds one"
+        for name, part in self.parts.items():
+            if part.name in ("sum", "game_outcome"):
+                yield f"parts.{name}.name", "cannot be a part of a sum"
         known = ", ".join(self.parts)
         for name in self.weights:
             if name not in self.parts:

@@ -45,8 +45,8 @@ NEEDS = {
     "task.test_split=null": "task.held_out_share",  # there would be nothing to evaluate on
     "task.held_out_share": "task.test_split=null",  # both name the test prompts
     "task.test_words=null": "task.test_path",
+    # what is said of `model` holds for the partner, too
     "model.quantisation=nf4": "model.sharing=adapters",  # weights in 4 bits are not trained
-    "partner.quantisation=nf4": "partner.sharing=adapters",
     "model.special_tokens_in_text": "model.chat=false",  # in a chat they end turns
     "model.rollout_dropout": "model.sharing=copies hardware.gradient_checkpointing=false "
     "hardware.cuda_graphs=false",
@@ -75,7 +75,7 @@ Conflicts = Iterator[Conflict]
 
 
 def value_at(settings: Any, key: str) -> Any:
-    """The value of a setting by its dotted name; LookupError or AttributeError: there is none."""
+    """The value of a setting by its dotted name; AttributeError: there is none."""
     for name in key.split("."):
         settings = settings[name] if isinstance(settings, dict) else getattr(settings, name)
     return settings
@@ -93,7 +93,12 @@ def holds(config: Config, word: str) -> bool | None:
 
 def of_needs(config: Config) -> Conflicts:
     """Settings that need others which are not as they must be."""
-    for word, needed in NEEDS.items():
+    of_partner = {
+        word.replace("model.", "partner."): needed.replace("model.", "partner.")
+        for word, needed in NEEDS.items()
+        if word.startswith("model.")
+    }
+    for word, needed in [*NEEDS.items(), *of_partner.items()]:
         for other in needed.split() if holds(config, word) else ():
             if holds(config, other) is False:
                 name, _, values = other.partition("=")
@@ -205,6 +210,10 @@ def of_models(config: Config) -> Conflicts:
             rule = f"needs hardware.zero_stage of at most 2, or {group}.sharing=copies"
             yield "algorithm.kl_loss", f"{rule}: shared weights are split"
     sampling = algorithm.sampling
+    longest = config.task.max_prompt_tokens
+    if isinstance(algorithm, VerifierConfig) and algorithm.max_tokens <= longest:
+        rule = f"of question and answer, must be above task.max_prompt_tokens={longest}"
+        yield "algorithm.max_tokens", rule
     least, most = sampling.min_response_tokens, sampling.max_response_tokens
     # games and debates of MAFT draw no limit for each iteration
     if least != most and isinstance(algorithm, OfflineConfig | MaftConfig):

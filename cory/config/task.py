@@ -19,6 +19,7 @@ from cory.config.base import (
     Text,
     Words,
     fields_of,
+    matching,
     with_fields,
 )
 
@@ -81,6 +82,10 @@ class PromptsConfig(Settings):
             yield "answer_column", "must not be task.prompt_column: agents would read the answers"
         if not {"query", "prompt"} & {*fields_of(self.observer_template)}:
             yield "observer_template", "must contain {query} or {prompt}"
+        alone = not self.template_columns and self.prompt_template.count("{prompt}") == 1
+        if "prompt" in fields_of(self.observer_template) and not alone:
+            rule = "must have {query}: task.prompt_template has not {prompt} alone, and once"
+            yield "observer_template", rule
 
 
 class ImdbConfig(PromptsConfig):
@@ -122,8 +127,11 @@ class GameTexts(Settings):
     start: Annotated[Text, with_fields()]  # in place of a history where nothing has been said
     history: Annotated[Text, with_fields("lines")]
     line: Annotated[Text, with_fields("text", allowed=["name"])]  # one utterance inside {lines}
-    # nothing after the last field: a response begins with its space
-    layout: Annotated[Text, with_fields("history", "instruction", allowed=["rules"])]
+    layout: Annotated[
+        Text,
+        with_fields("history", "instruction", allowed=["rules"]),
+        matching(r"(?s).*\S", "must not end in white space: a response begins with its space"),
+    ]
     opening: Words  # in a chat: what asks the first speaker to begin
     styles: GameStyles
 

@@ -94,15 +94,20 @@ class Scorer(FrozenModel):
         self.texts.fit(model)
         return model
 
+    def shown(self, question: str) -> list[int]:
+        """The token ids of a question; ConfigError where they leave no room for a response."""
+        ids = self.texts.ids([f"{question}\n"])[0]
+        require(
+            len(ids) < self.longest,
+            f"{self.key}={self.path}: a question of {len(ids)} tokens leaves no room for a "
+            f"response; it reads {self.longest} ({KEY}.max_tokens={self.config.max_tokens})",
+        )
+        return ids
+
     @torch.no_grad()
     def distributions(self, model: Any, question: str, responses: Sequence[str]) -> Tensor:
         """Log-probabilities of each response's mean distribution: (N, V) float32."""
-        shown = self.texts.ids([f"{question}\n"])[0]
-        require(
-            len(shown) < self.longest,
-            f"{self.key}={self.path}: a question of {len(shown)} tokens leaves no room for a "
-            f"response; it reads {self.longest} ({KEY}.max_tokens={self.config.max_tokens})",
-        )
+        shown = self.shown(question)
         read = self.texts.pairs([f"{question}\n"] * len(responses), responses)
         response_ids = [ids[: self.longest - len(shown)] for _, ids in read]
         distributions = []
@@ -141,13 +146,18 @@ class Diversity:
     Agreement with the vote needs no model and is always measured.
     """
 
-    def __init__(self, config: DiversityConfig, device: torch.device) -> None:
+    def __init__(
+        self, config: DiversityConfig, device: torch.device, questions: Sequence[str]
+    ) -> None:
+        """questions: those of an evaluation; too long ones are refused now."""
         self.config = config
         self.encoder = self.scorer = None
         if config.encoder is not None:
             self.encoder = Encoder(config.encoder, config, device)
         if config.scorer is not None:
             self.scorer = Scorer(config.scorer, config, device)
+            for question in questions:
+                self.scorer.shown(question)
 
     def measure(
         self, debates: Sequence[DebateRecord], kinds: Sequence[str], policies: Sequence[Policy]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cory.config import require
 from cory.config.task import GameTexts
 from cory.games.rules import GameRules, GameState
 
@@ -18,6 +19,21 @@ class GamePrompts:
 
     texts: GameTexts
     game: GameRules
+
+    def __post_init__(self) -> None:
+        game, roles = self.game, ", ".join(self.game.roles)
+        for key in ("rules", "instructions", "names"):
+            given = getattr(self.texts, key)
+            require(
+                {*given} == {*game.roles},
+                f"task.texts.{key} must have the roles {roles}, got {', '.join(given) or 'none'}",
+            )
+        for role, text in self.texts.instructions.items():
+            require(
+                role == game.knows or "{word}" not in text,
+                f"task.texts.instructions.{role} must not contain {{word}}: only the {game.knows} "
+                f"knows it",
+            )
 
     def context(self, position: GameState, role: str, style: int | None) -> str:
         """The prompt of `role`.

@@ -12,6 +12,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from cory.config import ConfigError, require
 from cory.games import decided_state
 from cory.games.rules import TIE, GameResult, GameRules, GameState, GameUtterance
+from cory.games.words import tokens
 
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]  # as 32 bits hold them
 
@@ -65,10 +66,20 @@ class FinishedGame(BaseModel):
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"])) or "it"
             raise ConfigError(f"{place}: {first['msg']}") from None
+        require(bool(tokens(read.word)), f"word: must have letters or digits, got '{read.word}'")
         for number, one in enumerate(read.utterances):
             role = game.roles[number % 2]
             require(one.role == role, f"turns.{number}.role: must be {role}: roles take turns")
         if read.winners is not None:
+            right = {*read.winners} <= {*game.roles} and (read.valid or not read.winners)
+            require(
+                right, f"winners: must be roles ({', '.join(game.roles)}), none if 'valid' is false"
+            )
+            count = len(read.utterances)
+            require(
+                read.ids is None or len(read.ids) == count,
+                f"ids: must be null or a list for each of the {count} utterances",
+            )
             return read
         said = tuple(replace(one, text=one.text.strip()) for one in read.utterances)
         position, result = decided_state(game, GameState(read.word, read.max_turns, said))
@@ -85,7 +96,7 @@ def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:
         text = path.read_text(encoding="utf-8")
         listed = path.suffix == ".json"
         lines = [*map(json.dumps, json.loads(text))] if listed else text.split("\n")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:  # a number in place of a list
         raise ConfigError(f"{key}={path}: cannot be read: {error}") from None
     for number, line in enumerate(lines, 1):
         if line.strip():

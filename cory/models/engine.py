@@ -90,7 +90,7 @@ class Engine:
 
     Each agent has an engine of its own, also where several share one base: one engine over two
     adapters moves the one that was not trained (zero gradients still meet Adam's momentum). Agents
-    with full copies that begin every training with a new optimiser use one (shared_engine.py).
+    with full copies that begin every training with a new optimiser use one (StoredWeights).
     """
 
     def __init__(

@@ -46,7 +46,7 @@ def readable(said: str) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError:
         raise
-    except Exception as error:
+    except Exception as error:  # the readers let pass whatever the bytes make them raise
         (first, *_) = str(error).strip().splitlines() or [type(error).__name__]
         raise ConfigError(f"{said}: {first}") from error
 
@@ -71,6 +71,11 @@ def load_tokenizer(path: str, key: str, remote_code: bool = False) -> PreTrained
     tokenizer = _load(AutoTokenizer, path, key, remote_code)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
+    require(
+        tokenizer.pad_token is not None,
+        f"the tokenizer of {key}={path} has neither a pad token nor an EOS token; put one into its "
+        f"tokenizer_config.json",
+    )
     return tokenizer
 
 
@@ -187,7 +192,8 @@ def skeleton(
     except ConfigError:
         if architecture is None:
             raise
-        config = AutoConfig.for_model(**architecture)
+        with readable(f"{key.removesuffix('path')}architecture"):
+            config = AutoConfig.for_model(**architecture)
     if not classifier:
         config = _of_language_model(config, path, key, remote_code)
     kind = AutoModelForSequenceClassification if classifier else AutoModelForCausalLM

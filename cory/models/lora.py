@@ -93,6 +93,7 @@ def _fill(peft: PeftModel, folder: Path, name: str) -> None:
     weights = load_tensors(folder / WEIGHTS)
     with readable(f"{folder}: the adapter's weights do not fit this model"):
         answer = set_peft_model_state_dict(peft, weights, name)
+    require(not answer.unexpected_keys, f"{folder}: the adapter was made for other layers")
     lost = [key for key in answer.missing_keys if f".{name}." in key]
     require(not lost, f"{folder}: the adapter has no weights for {', '.join(lost[:3])}")
 

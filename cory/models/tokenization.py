@@ -30,7 +30,9 @@ class Texts:
         """
         embedded = int(model.get_input_embeddings().weight.shape[0])
         read = self.ids([self.render(self.asked), self.render(self.asked, ANSWER)])
-        most = max([self.tokenizer.vocab_size - 1, *(token for row in read for token in row)])
+        special = [self.tokenizer.pad_token_id, self.tokenizer.eos_token_id]
+        special += [self.tokenizer.vocab_size - 1]
+        most = max([*filter(None, special), *(token for row in read for token in row)])
         require(
             most < embedded,
             f"{self.said}: the tokenizer's token '{self.tokenizer.convert_ids_to_tokens(most)}' is "
@@ -45,7 +47,7 @@ class Texts:
         """
         if not self.chat:
             if not isinstance(context, str):
-                raise ValueError(f"{self.said} does not chat; give it a text")
+                raise ConfigError(f"{self.said}: chat=false, and prompts are chat messages")
             return context if answer is None else context + self.between + answer
         messages = as_messages(context)
         if answer is not None:

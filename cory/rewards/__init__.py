@@ -4,20 +4,21 @@ A new reward is a `Reward`, and a line in the table REWARDS of cory/config/optio
 config, distributed, endpoint, episode, functional, games, models, runs, tasks.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
 from cory.episode import Episode, Metrics
 
 
-class Reward:
+class Reward(ABC):
     """Scores the turns of episodes; one that does not follow the run has `score` alone."""
 
+    @abstractmethod
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` of every turn that is not absent."""
-        raise NotImplementedError
 
-    def at(self, done: int) -> None:
+    def at(self, done: int) -> None:  # noqa: B027  most rewards do not follow the run
         """Called before an iteration, or an evaluation, with the number of iterations done."""
 
     def metrics(self) -> Metrics:

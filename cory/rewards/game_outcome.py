@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from cory.config import GameOutcomeConfig
+from cory.config import ConfigError, GameOutcomeConfig
+from cory.episode import Episode
 from cory.games.rules import BROKE_RULES, GameResult, GameRules
 from cory.rewards import Reward
 from cory.tasks.game import GameTask
@@ -17,6 +18,10 @@ class GameOutcome(Reward):
     def __init__(self, config: GameOutcomeConfig, task: GameTask, device: Any, run: Any) -> None:
         self.config = config
         self.game: GameRules = task.game
+
+    def score(self, episodes: list[Episode]) -> None:
+        """ConfigError: it scores games."""
+        raise ConfigError("reward=game_outcome scores word games alone; choose another reward")
 
     def settled(self, outcome: GameResult) -> GameResult:
         """The result by `reward.broken_rules`: the role that broke the rules loses, or no role."""

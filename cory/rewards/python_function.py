@@ -106,6 +106,9 @@ class PythonReward(Reward):
                 len(values) == len(rows),
                 f"{said}: {what} gave {len(values)} values for {len(rows)} completions",
             )
+        for name, values in numbers.items():
+            right = all(map(math.isfinite, values))
+            require(right, f"{said}: log_metric('{name}', ...) must give finite numbers")
         scores = [None if value is None else as_number(value) for value in returned]
         for value, score, (_, turn) in zip(returned, scores, rows, strict=True):
             require(

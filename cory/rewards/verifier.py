@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from cory import distributed
-from cory.config import VerifierRewardConfig, require
+from cory.config import ConfigError, VerifierRewardConfig, require
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.advantages import last_token
 from cory.functional.logprobs import pad_turns
@@ -67,7 +67,12 @@ def whole_model(config: VerifierRewardConfig) -> str:
         return config.path
     if config.base is not None:
         return config.base
-    return str(json.loads(described.read_text(encoding="utf-8"))["base_model_name_or_path"])
+    try:
+        return str(json.loads(described.read_text(encoding="utf-8"))["base_model_name_or_path"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ConfigError(
+            f"reward.path={config.path}: its {ADAPTER} names no base; set reward.base"
+        ) from error
 
 
 @torch.no_grad()

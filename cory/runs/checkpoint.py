@@ -20,7 +20,7 @@ from cory.models.policy import Policy
 from cory.runs.files import sha256_of, sync, sync_tree, write_whole
 from cory.runs.run_dir import CHECKPOINTS, MANIFEST, PART
 
-FORMAT = 4  # of a checkpoint's files and states; one of another format is refused
+FORMAT = 5  # of a checkpoint's files and states; one of another format is refused
 
 
 class Checkpoints:

@@ -108,7 +108,7 @@ def lock(run_dir: Path, name: str = LOCK, wait_s: float = 0.0) -> Iterator[None]
         held.acquire(timeout=wait_s)
     except Timeout:
         raise ConfigError(f"run_dir={run_dir} is in use by another process") from None
-    except NotImplementedError:
+    except NotImplementedError:  # what FileLock raises where the system call is missing
         raise ConfigError(f"run_dir={run_dir} is on a file system without locks") from None
     except OSError as error:
         raise ConfigError(f"run_dir={run_dir} cannot be written: {error.strerror}") from error

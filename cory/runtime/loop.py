@@ -50,7 +50,7 @@ class Loop:
     record: Recorder
     checkpoints: Checkpoints
     export: Callable[[Path, int], None]  # writes the agents as they are after so many iterations
-    reward: Reward = field(default_factory=Reward)  # logged with each iteration
+    reward: Reward  # logged with each iteration
     bar: tqdm = field(init=False)  # of iterations, while `run` works
     saved: int | None = field(default=None, init=False)  # iterations before the newest checkpoint
     pending: Metrics = field(default_factory=dict, init=False)  # what is not logged yet

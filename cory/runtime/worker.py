@@ -186,7 +186,7 @@ def build_parts(config: Config) -> Parts:
             f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
             f"exceed the context of {one.group}={one.config.name} ({one.context_length} tokens)",
         )
-    for one in bundles:
+    for one in () if algorithm.speaks_remotely() else bundles:
         _ = one.pretrained  # loaded when all else is known to fit
     return Parts(config, plan_of(config), bundle, partner, task, reward, streams)
 

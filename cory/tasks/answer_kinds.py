@@ -1,5 +1,6 @@
 """The kinds of answers that `task.answers` can name: how each is read and compared; verdicts."""
 
+import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,7 @@ from cory.tasks.answers import (
     BOX,
     CHOICES,
     LABELS,
+    WORDS,
     final_choice,
     final_label,
     final_number,
@@ -21,6 +23,8 @@ from cory.tasks.answers import (
     plain_formula,
 )
 from cory.tasks.sandbox.equality import Answer
+
+SENTENCE = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{2,}\s+[a-zA-Z]{2,}")  # two words, no commands
 
 MARK = "####"  # stands before the number, after a worked solution
 
@@ -73,7 +77,9 @@ def one_of(names: Sequence[str], text: str) -> str | None:
 
 
 def formula_in_data(text: str) -> str | None:
-    """A formula in a box, whether or not it has one in the data."""
+    """A formula in a box, whether or not it has one in the data; None for sentences without."""
+    if not BOX.search(text) and SENTENCE.search(WORDS.sub("", text)):
+        return None
     formula = last_box(text if BOX.search(text) else f"\\boxed{{{text}}}")
     return f"\\boxed{{{formula}}}" if formula and plain_formula(formula) else None
 

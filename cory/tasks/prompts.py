@@ -167,7 +167,8 @@ class PromptsTask(PromptsForm):
 
     def _prompts(self, part: str, split: str) -> list[Prompt]:
         config, rows = self.config, self._rows(part, split)
-        require(bool(rows), f"task.{part}_split={split}: no row has task.only={config.only}")
+        kept = "" if config.only is None else f" with task.only={config.only}"
+        require(bool(rows), f"task.{part}_split={split} has no rows{kept}")
         names = list(rows[0].values)
         wanted = [
             ("task.prompt_column", config.prompt_column),
@@ -201,8 +202,7 @@ class PromptsTask(PromptsForm):
             id=row.id,
             text=self._text(row, value),
             answer=self._answer(row),
-            # as JSON has them, dates as ISO 8601
-            columns={name: to_jsonable_python(row.values[name]) for name in handed},
+            columns={name: as_json(row.values[name], f"{row.id}: '{name}'") for name in handed},
         )
         if messages is not None:
             messages[-1] = {**messages[-1], "content": prompt.text}
@@ -223,7 +223,10 @@ class PromptsTask(PromptsForm):
             values[name] = value.strip() if isinstance(value, str) else value
             if isinstance(value, list):
                 values[name] = options(value, f"{row.id}: '{name}'")
-        return template.format(**values)
+        try:
+            return template.format(**values)
+        except (ValueError, TypeError) as error:  # as {price:.2f} of a text
+            raise ConfigError(f"{row.id}: task.prompt_template: {error}") from None
 
     def _answer(self, row: Row) -> str | None:
         """The right answer as a text that `read` reads."""
@@ -239,6 +242,17 @@ class PromptsTask(PromptsForm):
                 f"task.answers={config.answers}, got {str(value)[-40:]!r}"
             )
         return answer
+
+
+def as_json(value: Any, where: str) -> Any:
+    """A value as JSON has it, dates as ISO 8601; ConfigError for one that JSON does not know."""
+    try:
+        return to_jsonable_python(value)
+    except ValueError:  # of pydantic, also where bytes are no text
+        raise ConfigError(
+            f"{where} holds a {type(value).__name__}, which JSON does not know: name the columns "
+            f"that episodes need in task.columns"
+        ) from None
 
 
 def generated_rows(config: PromptsConfig, part: str, split: str) -> list[Row]:
@@ -258,7 +272,7 @@ def generated_rows(config: PromptsConfig, part: str, split: str) -> list[Row]:
 
 def options(texts: Sequence[Any], where: str) -> str:
     """Four texts as a question's options, on a line each, as `(A) Paris`."""
-    right = len(texts) == len(CHOICES)
+    right = len(texts) == len(CHOICES) and all(str(text or "").strip() for text in texts)
     require(right, f"{where} must be a text, or a list of four that are options")
     lettered = zip(CHOICES, texts, strict=True)
     return "\n".join(f"({letter}) {str(text).strip()}" for letter, text in lettered)

@@ -128,8 +128,9 @@ def file_rows(file: Path, key: str) -> Rows:
     require(file.suffix in READERS, f"{key}={file} must end in one of {', '.join(READERS)}")
     try:
         rows = READERS[file.suffix](file)
-    except (OSError, ValueError, csv.Error) as error:
+    except (OSError, ValueError, NotImplementedError, csv.Error) as error:
         raise ConfigError(f"{key}={file}: cannot be read: {error}") from None
+    require(isinstance(rows, list), f"{key}={file} must hold a list of objects")
     for number, row in enumerate(rows, 1):
         # a line of a .csv file with more cells than the header has them under None
         right = isinstance(row, dict) and None not in row
@@ -184,4 +185,6 @@ def read_words(path: str, key: str) -> list[str]:
         words = json.loads(text) if path.endswith(".json") else text.splitlines()
     except (OSError, ValueError) as error:
         raise ConfigError(f"{key}={path}: cannot be read: {error}") from None
+    right = isinstance(words, list) and all(isinstance(word, str) for word in words)
+    require(right, f"{key}={path} must hold a list of words")
     return list(dict.fromkeys(word.strip() for word in words if word.strip()))

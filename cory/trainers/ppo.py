@@ -102,7 +102,7 @@ class PPOTrainer:
     def step(self, iteration: int) -> Metrics:
         """One iteration: roll out, score, assign credit, and update every agent on its own turns.
 
-        It cannot be interrupted.
+        Stopped while every episode waits for something outside; else it comes to its end.
         """
         clock = Clock()
         limit = draw_limit(self.config.sampling, self.parts.streams.length)

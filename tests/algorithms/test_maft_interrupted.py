@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,7 +44,8 @@ def looped(config: Config, stops: Callable[[], bool]) -> list[Any]:
     checkpoints, record = Checkpoints(path, "settings", config.hardware, 2), Last(config)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(signals, "stopping", stops)
-        Loop(trainer, config, record, checkpoints, lambda done: None).run()
+        reward: Any = SimpleNamespace(at=lambda done: None, metrics=dict)
+        Loop(trainer, config, record, checkpoints, lambda done: None, reward).run()
     return [sums(trainer), trainer.episodes, list(record.metrics.items())]
 
 

@@ -144,7 +144,7 @@ def test_experiments_parse_at_both_scales(experiment: str) -> None:
     assert small.hardware.device == "cpu"
     # what the experiment is about is what the paper's is
     same = set(SAME_AT_BOTH_SCALES.get(folder, ()))
-    # ... but for what pilots chose (docs/studies.md)
+    # ... but for what pilots chose (docs/results/index.md)
     if experiment.startswith("cory/imdb_"):
         same -= {"learning_rate", "kl_coef"}
         assert (small.algorithm.learning_rate, small.algorithm.kl_coef) == (4.2e-5, 0.03)

@@ -37,6 +37,8 @@ BASES = {
     "other_reward": ["experiment=spag/llama2_spag_1", "reward=sentiment"],
     "other_task": ["reward=game_outcome"],
     "prompts": ["task=prompts", "task.path=x", "task.held_out_share=0.5"],
+    "sum": ["reward=sum"],
+    "sum_of_games": ["reward=sum", "+reward@reward.parts.one=game_outcome"],
     "partner_of_cory": ["+model@partner=tiny_2x"],
 }
 # base -> what is typed, and after it the lines that refuse it. Each setting's own bound is in
@@ -93,6 +95,8 @@ parallel_runs=2 -> needs hardware.device=cpu and hardware.nodes=1
     "maporl": """
 algorithm.prompts.grades=[a]
     -> algorithm.prompts.grade_bounds=[0.3,0.6,0.8]: must be one fewer than grades (1)
+algorithm.guards.min_tokens=2000 -> must not exceed sampling.max_response_tokens=
+algorithm.train_turns=[] -> must name a turn; null trains all
 algorithm.train_turns=[3,2] -> must name turns from 1 to turns=3, each once and in order
 algorithm.agents=3 ; algorithm.evaluation_agents=2 ; algorithm.consensus=0.5
     -> algorithm.consensus=0.5: must be above 1/evaluation_agents, which a si
@@ -106,6 +110,8 @@ algorithm.verifier_feedback=true
 algorithm.param_sharing=per_turn
     -> partner=tiny_2x: needs algorithm.param_sharing=per_agent or per_turn_agent, got per_
 algorithm.agents=1 -> must be at least 2 with a partner
+partner.rollout_dropout=true ; hardware.gradient_checkpointing=true
+    -> partner.rollout_dropout=true: needs hardware.gradient_checkpointing=false, got true
 """,
     "maft": """
 algorithm.select=correct
@@ -129,6 +135,7 @@ algorithm.consensus=1.0 -> needs a task with answers
     "verifier": """
 evaluation.greedy=true -> algorithm=verifier: needs evaluation.greedy=false, got true
 algorithm.temperatures=[1.5,1.3] -> must rise
+algorithm.max_tokens=9 -> of question and answer, must be above task.max_prompt_tokens=
 """,
     "spag": """
 algorithm.opponents.agent_0=start -> algorithm.opponents: must not name agent_0, the
@@ -139,6 +146,7 @@ algorithm.games=none ; algorithm.instructions.per_iteration=0
 algorithm.games=a.jsonl ; algorithm.iterations_per_epoch=1 -> is one set of games;
 evaluation.team=true -> algorithm=spag: needs evaluation.team=false, got true
 reward.broken_rules=lose ; task.game=guess_my_city -> needs opponents: in task=taboo both
+task.texts.layout='{history} {instruction} ' -> must not end in white space
 task.game=chess -> Input should be 'taboo', 'twenty_questions' or 'guess_my_city'
 """,
     "other_reward": """
@@ -151,7 +159,16 @@ seed=0
 """,
     "prompts": """
 task.held_out_share=null -> task.test_split=null: needs task.held_out_share, got null
+task.prompt_template='{prompt} in {}' -> must not contain {}; double braces that are meant
+task.prompt_template='{story} {prompt}' ; task.observer_template='{prompt} {answers}'
+    -> task.observer_template={prompt} {answers}: must have {query}: task.prompt_template has not
 task.test_split=test -> task.held_out_share=0.5: needs task.test_split=null, got test
+""",
+    "sum": """
+seed=0 -> reward.parts: must not be empty: +reward@reward.parts.<name>=<option> adds one
+""",
+    "sum_of_games": """
+seed=0 -> reward.parts.one.name=game_outcome: cannot be a part of a sum
 """,
     "partner_of_cory": """
 seed=0 -> partner=tiny_2x: needs algorithm=maporl

@@ -123,6 +123,19 @@ def test_what_no_further_try_would_change_is_refused_at_once(
     assert len(server.asked) == 1
 
 
+def test_a_refusal_of_many_requests_is_one_line(start: Start) -> None:
+    server, endpoint = start(lambda n, body: failure(404, "no such model"), parallel=8)
+    assert "no such model" in refused(endpoint, *(f"q{n}" for n in range(500)))
+    assert len(server.asked) <= 16
+
+
+def test_a_filtered_reply_is_empty_and_kept(start: Start) -> None:
+    server, endpoint = start(lambda n, body: failure(400, "filtered", "content_filter"))
+    for _ in range(2):
+        assert endpoint.complete(asks("a")) == [Reply("", 0, 0, "content_filter", "wise")]
+    assert len(server.asked) == 1
+
+
 def test_a_server_that_is_not_there_is_refused(start: Start) -> None:
     server, endpoint = start(retries=0)
     server.shutdown()

@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from cory import distributed
-from cory.config import Config, DiversityConfig
+from cory.config import Config, ConfigError, DiversityConfig
 from cory.episode import Prompt
 from cory.evaluation.debates import MaftMetrics
 from cory.evaluation.diversity import (
@@ -199,7 +199,7 @@ def test_what_a_debate_says(tiny_model: str, tiny_t5: str, policies: list[Policy
         debated([7, 8, 7], [TEXTS[0], TEXTS[1], TEXTS[3]], ["bad"]),
         debated([7, None, 8], TEXTS[:3], ["good", "a film"]),  # one agrees: no pair
     ]
-    found = Diversity(config, CPU).measure(debates, ["generation", "critic"], policies)
+    found = Diversity(config, CPU, ["1 + 1"]).measure(debates, ["generation", "critic"], policies)
     assert found.keys() == {
         *(f"eval/consensus_diversity/turn_{turn}" for turn in (1, 2)),
         *(f"eval/dissimilarity/turn_{turn}" for turn in (1, 2)),
@@ -236,7 +236,10 @@ def test_what_a_debate_says(tiny_model: str, tiny_t5: str, policies: list[Policy
 def test_which_answers_agree_is_what_the_first_process_finds(
     tiny_model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    diversity = Diversity(settings(encoder=tiny_model), CPU)
+    long = settings(scorer=tiny_model, max_tokens=4)
+    with pytest.raises(ConfigError, match="leaves no room for a response; it reads 4"):
+        Diversity(long, CPU, ["short", "a question of more than four tokens"])
+    diversity = Diversity(settings(encoder=tiny_model), CPU, [])
     debates = [debated([7, 7, 8], TEXTS[:3])]
     problems = "eval/dissimilarity_problems/turn_2"
     assert diversity.measure(debates, ["single"] * 2, [])[problems] == 1

@@ -27,7 +27,17 @@ def task_of(*names: str, **changes: object) -> GameTask:
 def test_a_bad_line_is_refused_by_its_number(tmp_path: Path) -> None:
     path = tmp_path / "games.jsonl"
     good = '{"word": "cat", "max_turns": 2, "turns": [{"role": "attacker", "text": "a"}]}'
-    for bad, said in (("{", "it: Invalid"), (good.replace("att", "xxx"), "turns.0.role: must be")):
+    for bad, said in (
+        ("{", "it: Invalid"),
+        (good.replace("att", "xxx"), "turns.0.role: must be"),
+        (good.replace("cat", "?!"), "word: must have letters"),
+        (good[:-1] + ', "winners": ["Attacker"]}', "winners: must be roles (attacker"),
+        (good[:-1] + ', "winners": ["attacker"], "valid": false}', "winners: must be roles"),
+        (
+            good[:-1] + ', "winners": [], "ids": []}',
+            "ids: must be null or a list for each of the 1",
+        ),
+    ):
         path.write_text(f"{good}\n{bad}\n")
         refused = refusal(lambda: read_games(path, TABOO, "algorithm.games"))
         assert refused.startswith(f"algorithm.games={path}: line 2: {said}")

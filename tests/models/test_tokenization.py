@@ -170,7 +170,7 @@ def test_a_text_is_one_message_and_begins_once(llama: str) -> None:
     assert chat.texts.render(two) == "<s>[INST] a [/INST]<s>[INST] b [/INST]"
     plain = bundle(llama)
     assert plain.texts.render("Why?") == "Why?"
-    with pytest.raises(ValueError, match="does not chat"):
+    with pytest.raises(ConfigError, match="chat=false"):
         plain.texts.render(two)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cory import user_function
 from cory.config import Config, ConfigError
 from cory.runs.files import read_lines
 from cory.runs.recorder import Recorder
@@ -83,6 +84,11 @@ def test_a_function_whose_file_has_changed_is_noted(
     state = Recorder(run.run_dir, run.config).state_dict()["functions"]
     run.again(run.state | {"functions": state})
     assert "changed" not in capsys.readouterr().err
+    # while the run works, its own code is what was imported, also where the file has gone
+    file.unlink()
+    assert Recorder(run.run_dir, run.config).state_dict()["functions"] == state
     file.write_text("def play(): return 5\n")
+    user_function._digests.clear()  # as in a new process
+    load_function("algorithm.play", f"{file}:play")
     run.again(run.state | {"functions": state})
     assert f"note: {file}:play has changed" in capsys.readouterr().err

@@ -39,7 +39,8 @@ def test_where_there_is_nothing_to_save_a_signal_ends_the_process(
     monkeypatch.setattr(os, "_exit", codes.append)
     signals.enter(signals.BUILDS)
     os.kill(os.getpid(), signal.SIGINT)
-    until(lambda: codes == [130])
+    until(lambda: bool(codes))
+    assert codes == [130]
 
 
 def test_another_process_asks(monkeypatch: pytest.MonkeyPatch) -> None:

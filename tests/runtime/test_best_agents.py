@@ -28,7 +28,7 @@ class Run:
         config: Any = parsed(f"keep_best={metric}", f"keep_best_mode={mode}", "evaluate_every=1")
         record: Any = SimpleNamespace(run_dir=run_dir)
         none: Any = None
-        self.loop = Loop(none, config, record, none, self.export)
+        self.loop = Loop(none, config, record, none, self.export, none)
 
     def export(self, folder: Path, done: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -86,8 +86,10 @@ def test_no_process_outlives_a_killed_command(train: Train, tmp_path: Path) -> N
     run_dir = tmp_path / "run"
     command = train(ENDLESS, "hardware=cpu2", f"run_dir={run_dir}")
     until(lambda: metrics(run_dir))
+    assert workers(run_dir) and in_use(run_dir)
     command.kill()
-    until(lambda: not workers(run_dir) and not in_use(run_dir), SOON)
+    until(lambda: not workers(run_dir), SOON)
+    assert not in_use(run_dir)
 
 
 @pytest.mark.slow

@@ -85,6 +85,15 @@ def test_other_kinds_of_files(make: Make, tmp_path: Path) -> None:
     assert found["mine.parquet:2"] == Prompt("mine.parquet:2", "b", None, own, None)
 
 
+def test_values_that_json_does_not_know_are_refused(make: Make, tmp_path: Path) -> None:
+    rows = [{"prompt": "a", "image": b"\x89PNG"}, {"prompt": "b", "image": b"\x89PNG"}]
+    pd.DataFrame(rows).to_parquet(tmp_path / "mine.parquet")
+    words = "task.path=mine.parquet", "task.held_out_share=0.5"
+    with pytest.raises(ConfigError, match=r"mine\.parquet:1: 'image' holds a bytes, which JSON"):
+        make(*words)
+    assert every(make(*words, "task.columns=[]"))["mine.parquet:1"].columns == {}
+
+
 def test_cells_of_a_csv_file_are_the_texts_that_stand_there(make: Make, tmp_path: Path) -> None:
     golds = ["007", "4", "0.5", "NA", "1e3", '"a,\r\nb\n"']
     (tmp_path / "a.csv").write_bytes(

@@ -42,7 +42,7 @@ def compare_formulas(seconds: int, memory: int) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             result = equal(*json.loads(line))
-        except Exception:  # of the library, out of memory or of depth
+        except Exception:  # the library's own, of any class: not equal, as a killed one
             result = False
         signal.setitimer(signal.ITIMER_PROF, 0)
         print(json.dumps(result), file=answers, flush=True)

@@ -34,6 +34,11 @@ REASONS = ("no_number", "no_function", "raised", "refused")  # of guard.py
 
 def program_results(programs: Sequence[str], config: ProgramsConfig) -> list[str]:
     """What `run_program` returns of each; one runs per processor core at a time."""
+    require(
+        sys.platform.startswith("linux"),
+        f"task.programs: programs are run on Linux only, whose kernel limits them; this is "
+        f"{sys.platform}",
+    )
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return list(pool.map(partial(run_program, config=config), programs))
 
