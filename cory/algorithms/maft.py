@@ -36,9 +36,12 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     debates = MaftDebates(config, parts.task, parts.bundle)
     evaluated = debates.debate(config.evaluation_agents, config.evaluation_turns)
     policies: dict[str, Policy] = {}
+    pretrained: dict[str, Tensor] = {}
     actors: dict[str, Actor] = {}
     endpoint: Endpoint | None = None
     if config.endpoint is None:
+        if config.start == "base":  # before policies are built: they may round the loaded weights
+            pretrained = {name: p.detach() for name, p in parts.bundle.pretrained.named_parameters()}
         policies = parts.new_policies(config.names())
         actors |= policies
         actors[BASE] = next(iter(policies.values())).reference(BASE)
@@ -63,10 +66,11 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     if config.select == "correct":
         talk = Hinted(config, parts.task, parts.bundle)
     collector = DebateCollector(config, parts, talk.play, policies, actors)
-    starts = {}
-    if config.start == "base" and policies:
-        pretrained = {name: p.detach() for name, p in parts.bundle.pretrained.named_parameters()}
-        starts = {name: initial_weights(policy, pretrained) for name, policy in policies.items()}
+    starts = {
+        name: initial_weights(policy, pretrained)
+        for name, policy in policies.items()
+        if config.start == "base"
+    }
     return SupervisedTrainer(
         parts,
         policies,
