@@ -120,7 +120,8 @@ class TrainedTeam:
         )
         play = self._play() if agent is None else single_turn(agent)
         sampling = self.config.algorithm.sampling
-        limit = max_tokens or sampling.max_response_tokens
+        limit = sampling.max_response_tokens if max_tokens is None else max_tokens
+        require(limit >= 1, f"max_tokens={limit}: must be at least 1")
         asked = [
             replace(self._prompt(prompt, limit), columns=own, answer=own.get("answer"))
             for prompt, own in zip(prompts, columns or [{}] * len(prompts), strict=True)
@@ -217,7 +218,10 @@ def load_team(
         f"{place} is a run of algorithm={algorithm.name} whose agents answer no prompts: they "
         f"judge answers, or a model behind an endpoint spoke for them",
     )
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    gpus = torch.cuda.device_count()
+    device = device or ("cuda" if gpus else "cpu")
+    known = ["cpu", *(["cuda"] if gpus else []), *(f"cuda:{number}" for number in range(gpus))]
+    require(device in known, f"device={device}: this machine has {', '.join(known)}")
     models: dict[str, Any] = {
         group: on_device(model, device, remote_code, f"{place}: {group}")
         for group, model in config.models.items()

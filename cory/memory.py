@@ -197,7 +197,8 @@ def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> li
     split = hardware.zero_stage == 3
     if model.sharing == "copies":
         trained = shape.parameters + head
-        parts = [Part("reference", frozen if algorithm.reads_reference() else 0)]
+        reads = algorithm.reads_reference() or not agents  # a model that only speaks is its own
+        parts = [Part("reference", frozen if reads else 0)]
         if getattr(algorithm, "runs_played_against", None):  # agents of other runs, one at a time
             parts.append(Part("the opponent that plays", frozen, (SAMPLING,)))
     else:
@@ -215,8 +216,10 @@ def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> li
         gathered = trained + (0 if model.sharing == "copies" else shape.parameters)
         parts.append(Part("weights put together", each * gathered, (SAMPLING, SCORING)))
         parts.append(Part("weights put together", each * min(gathered, GATHERED), (PASSES,)))
-    parts += engine_parts(config, model, trained, agents)
-    return parts + pass_parts(config, model, shape, targets)
+    passes = pass_parts(config, model, shape, targets)
+    if not agents:
+        return parts + [part for part in passes if part.when != (PASSES,)]
+    return parts + engine_parts(config, model, trained, agents) + passes
 
 
 def judge_part(key: str, reward: Any) -> Part:

@@ -173,7 +173,7 @@ def typed_words() -> list[str]:
     hydras = HydraConfig.get()
     sources = hydras.runtime.config_sources
     own = [f"--config-dir={one.path}" for one in sources if "command-line" in one.provider]
-    # not resolved: `${oc.env:NAME}` stays a text, as in the settings
+    # as they were typed: `${oc.env:NAME}` stays a text
     words: Any = OmegaConf.to_container(hydras.overrides.task, resolve=False)
     named = hydras.job.name != hydras.runtime.choices["experiment"]
     return [*own, *words, *([f"hydra.job.name={hydras.job.name}"] if named else [])]

@@ -13,16 +13,20 @@ from pathlib import Path
 
 import computed
 import pandas as pd
+import yaml
 
+from cory.config.names import key_of, words_of
 from cory.report import archive
 from cory.report.numbers import Numbers
 from cory.report.pages import markdown_of, write_page
 from cory.report.papers import COMPUTED, Paper, Table, load
 from cory.report.plots import draw_table
-from cory.runs.run_dir import read_record
+from cory.runs.run_dir import FREE, OVERRIDES, read_record
 
 ROOT = Path(__file__).resolve().parent.parent
-PAPERS = ROOT / "conf" / "paper"
+PAPERS, SWEEPS = ROOT / "conf" / "paper", ROOT / "conf" / "sweeps"
+# words that do not make another run of the study
+OF_EACH_RUN = {*FREE, "seed", "scale", "fidelity", "hydra", "--config-dir"}
 
 
 def show(args: argparse.Namespace) -> None:
@@ -38,8 +42,7 @@ def show(args: argparse.Namespace) -> None:
         runs = archive.replaced(stored, [archive.run_frame(run_dir) for run_dir in found])
         print(f"{len(found)} runs of {args.outputs}; any others are of {args.archive_file}")
         for run_dir in found if args.archive else []:
-            if not (read_record(run_dir) or {}).get("clean"):
-                raise ValueError(f"--archive: the code of {run_dir} differed from the last commit")
+            refuse_others(run_dir)
         if args.archive and found:
             archive.write(runs, args.archive_file)
             print("archived; `make report` brings the pages up to date")
@@ -49,6 +52,19 @@ def show(args: argparse.Namespace) -> None:
         picture = args.outputs / "figures" / f"{args.paper}_{args.table}_{scale}.png"
         draw_table(numbers, picture)
         print(f"\nFigure: {picture}")
+
+
+def refuse_others(run_dir: Path) -> None:
+    """ValueError unless a finished run is one of the study: committed code, its sweep's words."""
+    record = read_record(run_dir) or {}
+    if not record.get("clean"):
+        raise ValueError(f"--archive: the code of {run_dir} differed from the last commit")
+    paper, _, run = record["experiment"].partition("/")
+    runs = yaml.safe_load((SWEEPS / f"{paper}.yaml").read_text(encoding="utf-8"))["runs"]
+    typed = (run_dir / OVERRIDES).read_text(encoding="utf-8").splitlines()
+    own = {word for word in typed if key_of(word).partition(".")[0] not in OF_EACH_RUN}
+    if other := own ^ {*words_of(runs, run, record["scale"])}:
+        raise ValueError(f"--archive: {run_dir} and its sweep differ in {', '.join(sorted(other))}")
 
 
 def chosen(name: str, paper: Paper) -> Table:

@@ -59,6 +59,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("algorithm=pppo", "spag team verifier; did you mean ppo?\n"),
         ("sweep=fig3", "sweep=fig3 is not in conf/sweeps; did you mean maft/fig3 or cory/fig3?\n"),
         ("sweep=cory/fig3 only=gsm8k_ppo", "only=gsm8k_ppo: sweep=cory/fig3 has imdb_ppo, imdb_"),
+        ("seed=null model=null", "model=null: choose an option of the group\n"),
         ("reward=xyz", "Could not find 'reward/xyz' Available options in 'reward': classifier "),
         # a setting without its group
         ("learning_rate=1e-4", "did you mean algorithm.learning_rate?"),

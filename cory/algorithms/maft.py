@@ -41,7 +41,8 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     endpoint: Endpoint | None = None
     if config.endpoint is None:
         if config.start == "base":  # before policies are built: they may round the loaded weights
-            pretrained = {name: p.detach() for name, p in parts.bundle.pretrained.named_parameters()}
+            loaded = parts.bundle.pretrained.named_parameters()
+            pretrained = {name: weight.detach() for name, weight in loaded}
         policies = parts.new_policies(config.names())
         actors |= policies
         actors[BASE] = next(iter(policies.values())).reference(BASE)

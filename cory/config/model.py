@@ -106,7 +106,13 @@ class EndpointConfig(Settings):
 
     def conflicts(self) -> Iterator[Conflict]:
         """An API key goes to other machines only encrypted, unless a setting allows it."""
-        parts = urlsplit(self.base_url)
+        try:
+            parts = urlsplit(self.base_url)
+        except ValueError as error:
+            yield "base_url", f"is no address ({error})"
+            return
+        if parts.path.rstrip("/").endswith("/chat/completions"):
+            yield "base_url", "must end before /chat/completions, which requests add"
         is_open = parts.scheme == "http" and parts.hostname not in THIS_MACHINE
         if self.key_variable is not None and not self.plain_http and is_open:
             rule = "would send the key without encryption: use https://, or key_variable=null"

@@ -18,6 +18,8 @@ from cory.config import ConfigError, require
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 # environment variable: 1 or 0 in place of a look at the CPU, for tests and for comparisons
 CPU_HAS_BF16 = "CORY_CPU_HAS_BF16"
+# folders of options of conf/model, which a make target writes
+WRITTEN = {"./outputs/models/smollm2_135m": "; `make smollm2` writes it"}
 CPU_INFO = Path("/proc/cpuinfo")
 # what Linux calls instructions that multiply bfloat16 matrices, on x86_64 and on aarch64
 INSTRUCTIONS = re.compile(r"^(flags|Features)\s*:.*\b(avx512_bf16|amx_bf16|bf16)\b", re.MULTILINE)
@@ -35,7 +37,7 @@ def resolve(path: str, key: str) -> str:
         return str(folder)
     local = Path(path).expanduser()
     if local.exists() or path.startswith((".", "/", "~")):
-        require(local.is_dir(), f"{key}={path}: there is no such folder")
+        require(local.is_dir(), f"{key}={path}: there is no such folder{WRITTEN.get(path, '')}")
         require((local / "config.json").is_file(), f"{key}={path}: the folder has no config.json")
         return str(local)
     return path

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -117,9 +118,12 @@ def find_runs(folders: Sequence[Path]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for folder in folders:
-        runs = [r for r in runs_below(folder) if (r / METRICS).exists() and (r / RECORD).exists()]
+        begun = runs_below(folder)
+        runs = [run for run in begun if (run / METRICS).exists() and (run / RECORD).exists()]
         if not runs:
             raise ValueError(f"{folder} holds no finished run: there is no {RECORD} below it")
+        if len(begun) > len(runs):
+            print(f"note: {folder}: {len(begun) - len(runs)} unfinished left out", file=sys.stderr)
         found |= dict.fromkeys(runs)
     return list(found)
 

@@ -42,9 +42,14 @@ def write_whole(path: Path, content: str | bytes) -> None:
     data = content.encode() if isinstance(content, str) else content
     # several nodes may write the same file at once
     part = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
-    part.write_bytes(data)
-    sync(part)
-    part.replace(path)
+    try:
+        part.write_bytes(data)
+        sync(part)
+        part.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
     sync(path.parent)
 
 

@@ -1,5 +1,6 @@
 """Hydra as the command uses it: folders of options beside conf/, and refusals in one line."""
 
+import sys
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
@@ -99,6 +100,10 @@ def one_line(error: Exception) -> str:
         return f"{key} is not a setting{'' if root is None else meant(key, flat(root))}"
     if isinstance(error, OverrideParseException):  # which does not name the word
         return f"{error.override} cannot be read ({said}); special characters need quotes"
+    if said.startswith("Config group override"):  # nor does this one
+        nulls = [word.removesuffix("=null") for word in sys.argv if word.endswith("=null")]
+        groups = [f"{name}=null" for name in nulls if (CONF / name).is_dir()]
+        return f"{', '.join(groups)}: choose an option of the group"
     return said
 
 

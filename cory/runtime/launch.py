@@ -131,7 +131,10 @@ def exit_code(failures: Mapping[int, Any]) -> int:
     elif all(one.exitcode != REFUSED for one in failures.values()):
         return STOPPED
     else:
-        print("error: the connection to another process was lost", file=sys.stderr)
+        # on another node it says why, or nobody does, as where modules cannot be imported
+        rank = min(failures)
+        said = f"worker {rank} {ending(failures[rank].exitcode)}"
+        print(f"error: {said}, or lost its connection to another", file=sys.stderr)
     return REFUSED
 
 

@@ -6,6 +6,7 @@ if __name__ == "__main__":  # until it listens, a signal ends this process witho
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import ctypes
+import errno
 import json
 import logging
 import os
@@ -59,6 +60,8 @@ from cory.trainers.parts import Parts
 from cory.trainers.sanity_checks import FirstUpdateError
 from cory.trainers.steps import TrainingDiverged
 
+# of a disk, which may have room again; other errors of the system are somebody's fault
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES)
 # what gloo and NCCL say where another process has ended
 LOST = ("/gloo/", "remote process exiting")
 # of malloc.h. Older versions of glibc take no larger threshold; with 2 GiB, passes over an output
@@ -123,10 +126,10 @@ def check_devices(hardware: HardwareConfig) -> None:
     """Refuse where this machine lacks a GPU for each of its processes."""
     if hardware.device == "cuda":
         found, said = torch.cuda.device_count(), f"hardware.processes={hardware.processes}"
+        require(found > 0, "hardware.device=cuda: this machine has no GPU; hardware=cpu needs none")
         require(
             hardware.processes <= found,
-            f"{said}: this machine has {found} CUDA devices; one process needs one; hardware=cpu "
-            f"needs none",
+            f"{said}: this machine has {found} CUDA devices, and one process needs one",
         )
 
 
@@ -235,12 +238,12 @@ def attempt(run_dir: Path) -> int:
         return STOPPED
     except (ConfigError, FirstUpdateError, TrainingDiverged) as error:
         tell(f"error: {error}")
-    except OSError as error:  # as on a full disk
-        tell(f"error: {error}; the same command goes on with the run")
     except Exception as error:  # unforeseen: its traceback is printed, by one process
         if stopping() and not saves():  # another process has left while all was built
             return STOPPED
-        if distributed.count() == 1 or not any(words in str(error) for words in LOST):
+        if isinstance(error, OSError) and error.errno in DISK:
+            tell(f"error: {error}; the same command goes on with the run")
+        elif distributed.count() == 1 or not any(words in str(error) for words in LOST):
             tell(traceback.format_exc().rstrip())  # else the other process says why
     finally:
         if distributed.count() == 1:  # of several, others may be gone

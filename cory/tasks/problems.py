@@ -203,9 +203,8 @@ def draw_distinct(
         repeated = repeated + 1 if problem.question in problems else 0
         # with one of n questions left, so many draws in a row miss it with probability 2e-9
         if repeated > 20 * (len(problems) + 1):
-            raise ConfigError(
-                f"{', '.join(kinds)}: only {len(problems)} questions found in part {part}"
-            )
+            said = f"task.kinds={', '.join(kinds)}"
+            raise ConfigError(f"{said}: only {len(problems)} questions found in part {part}")
         problems.setdefault(problem.question, problem)
     return list(problems.values())
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from cory.config import Config
 from cory.episode import Batch
+from cory.memory import parts_of
 from cory.seeding import uniforms
 from cory.trainers.ppo import Estimate
 from tests.support.building import LetterShare, build, measure, steps
@@ -197,7 +198,10 @@ def test_a_fixed_agent_may_be_another_model(team: Team, tmp_path: Path) -> None:
     """The second model speaks as it came, in training and when the team is asked."""
     text = returning('{"one": float("e" in again.text)}').replace("len(again.text) > 6", "True")
     words = ["algorithm.fixed={two:partner}", "+model@partner=tiny_2x"]
-    trainer = build(team(text, *words))
+    config = team(text, *words)
+    held = [part.what for part in parts_of(config)]
+    assert held.count("Adam's two moments") == 1 and held.count("reference") == 2
+    trainer = build(config)
     trainer.step(0)
     two: Any = trainer.actors["two"]
     assert two.bundle.config.name == "tiny_2x"

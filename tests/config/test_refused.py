@@ -124,6 +124,8 @@ algorithm.turns=1 -> must be at least 2 with algorithm.policies=specialised, for
 """,
     "endpoint": """
 algorithm.endpoint.base_url='https://h/v1?key=x' -> algorithm.endpoint.base_url: must be http:// or
+algorithm.endpoint.base_url='http://[h/v1' -> algorithm.endpoint.base_url: is no address (Invalid
+algorithm.endpoint.base_url=https://h/chat/completions -> algorithm.endpoint.base_url: must end
 algorithm.endpoint.base_url='http://h/v1' -> algorithm.endpoint.base_url: would send the key without
 algorithm.iterations=1 -> algorithm.endpoint={...}: needs algorithm.iterations=0 and algorithm.pol
 algorithm.diversity.nll_others=true -> needs algorithm.endpoint=null, got {...}

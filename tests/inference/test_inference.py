@@ -106,6 +106,8 @@ def test_what_cannot_be_asked_is_refused(maft: Callable[..., Config], tmp_path: 
         (partial(team.ask, ""), "a prompt is empty"),
         (partial(team.ask, "1 and " * 60), "exceed the context of model=tiny"),
         (partial(team.ask, "1 and 6?", "agent_7"), "agent=agent_7: "),
+        (partial(team.ask, "1 and 6?", max_tokens=0), "max_tokens=0: must be at least 1"),
+        (partial(load_team, tmp_path, "gpu"), "device=gpu: this machine has cpu"),
     ):
         assert part in refusal(ask)
     (tmp_path / "agents").rename(tmp_path / "gone")

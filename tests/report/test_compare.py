@@ -88,6 +88,7 @@ def test_the_command(two_by_three: list[Path], tmp_path: Path) -> None:
     done = run_script("scripts/compare.py", str(tmp_path), "--metric", "eval/score",
                       "--csv", str(table), "--curves", str(curves))  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert done.stderr == f"note: {tmp_path}: 1 unfinished left out\n"
     assert done.stdout.startswith("held-out reward, agent 0 (eval/score/agent_0)")
     assert KL not in done.stdout and "kl_coef=0.3" in done.stdout
     assert done.stdout.splitlines()[-1] == str(curves) and curves.stat().st_size > 10_000

@@ -13,6 +13,7 @@ import computed
 import pandas as pd
 import pytest
 import yaml
+from table import refuse_others
 
 from cory.report import archive
 from cory.report.archive import finished, run_frame
@@ -20,7 +21,7 @@ from cory.report.numbers import Numbers, at_the_end, decimals, paired
 from cory.report.pages import markdown_of, write_page
 from cory.report.papers import Paper, load
 from cory.report.plots import draw_curves, panels
-from cory.runs.run_dir import RECORD
+from cory.runs.run_dir import OVERRIDES, RECORD
 from tests.support.composing import CONF, ROOT
 from tests.support.recorded_runs import record_run
 
@@ -129,6 +130,23 @@ def test_the_archive_replaces_a_run_of_the_same_name(tmp_path: Path) -> None:
     assert score[score.seed == 1].value.tolist() == list(range(110, 123))
     assert score[score.seed == 2].value.tolist() == list(range(20, 33))
     assert frame.text.isna().all()
+
+
+def test_other_runs_than_the_studys_are_not_archived(tmp_path: Path) -> None:
+    said = {"clean": True, "experiment": "cory/imdb_ppo_k1", "scale": "small"}
+    sweeps = ["keep_state=false", "seed=3", "scale=small", "evaluation.probes=[]"]
+    words = [*sweeps, "experiment=cory/imdb_ppo", "algorithm.kl_estimator=k1"]
+
+    def archived(record: dict[str, Any], *words: str) -> None:
+        (tmp_path / RECORD).write_text(json.dumps(record))
+        (tmp_path / OVERRIDES).write_text("\n".join(words))
+        refuse_others(tmp_path)
+
+    archived(said, *words)
+    with pytest.raises(ValueError, match=r"differ in algorithm\.kl_coef=1, algorithm\.kl_est"):
+        archived(said, *words[:-1], "algorithm.kl_coef=1")
+    with pytest.raises(ValueError, match="differed from the last commit"):
+        archived({**said, "clean": False}, *words)
 
 
 def test_fig_3s_numbers_are_those_of_the_archived_runs() -> None:

@@ -48,9 +48,10 @@ def test_a_file_is_replaced_in_one_step(path: Path, monkeypatch: pytest.MonkeyPa
 
     with monkeypatch.context() as broken:
         broken.setattr(Path, "replace", fails)
-        with pytest.raises(OSError, match="killed here"):
+        with pytest.raises(OSError, match=r"killed here.*lines\.jsonl'$"):
             keep_lines(path, first)
     assert path.read_bytes() == whole
+    assert [*path.parent.iterdir()] == [path]
     keep_lines(path, first)
     assert read_lines(path) == LINES[:1]
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cory.config import Config, parse_config
 from cory.runs.run_dir import AGENTS, METRICS, RECORD, write_settings
 from cory.runtime import refusals as early
+from cory.runtime import worker
+from cory.runtime.launch import REFUSED
 from cory.runtime.refusals import refuse_early
 from tests.support.composing import compose_config, parsed
 from tests.support.refusals import refusal
@@ -67,3 +71,23 @@ def test_a_finished_run_needs_nothing_any_more(tmp_path: Path) -> None:
     (tmp_path / "run" / AGENTS).mkdir()
     refuse_early(tmp_path / "run", parse_config(cfg))
     assert "gone: there is no run" in refused(parse_config(cfg), tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "m.jsonl"), "error: [Errno 28] No space"),
+        (OSError(errno.ENOENT, "No such file", "libx.so"), "Traceback (most recent call last):"),
+    ],
+)
+def test_a_full_disk_is_said_in_a_line_and_no_other_error_of_the_system(
+    error: OSError, said: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    def work(run_dir: Path) -> None:
+        raise error
+
+    monkeypatch.setattr(worker, "work", work)
+    assert worker.attempt(Path("run")) == REFUSED
+    told = capsys.readouterr().err
+    assert told.startswith(said)
+    assert ("the same command goes on" in told) == (error.errno == errno.ENOSPC)
