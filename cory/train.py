@@ -1,11 +1,13 @@
 """Compose one experiment, check it, launch it. `python -m cory.train --help` lists the options."""
 
+import gc
 import signal
 import sys
 
 if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
     # until the command listens, Ctrl-C ends it without a traceback
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    gc.disable()  # looking for garbage would be a quarter of the time that imports take
 
 import os
 import time
@@ -86,6 +88,8 @@ def compose_and_run(args: Namespace, parser: ArgumentParser) -> bool:
         "run_dir" not in values or not (args.multirun or sweep != "adhoc"),
         "run_dir= is one folder for all runs; hydra.sweep.dir=<folder> is where they lie",
     )
+    if sweep != "adhoc" or args.multirun:
+        gc.enable()
     if sweep != "adhoc":
         return sweeps.run_sweep(sweep, args, job)
     with sweeps.said_at_the_end():

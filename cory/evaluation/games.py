@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from scipy import stats
-
 from cory.config import OfflineConfig
 from cory.episode import Metrics, Prompt
 from cory.evaluation.responses import (
@@ -17,7 +15,7 @@ from cory.evaluation.responses import (
     as_line,
     in_batches,
 )
-from cory.functional.statistics import contributions, mean
+from cory.functional.statistics import contributions, mean, standard_error
 from cory.games.transcript import FinishedGame
 from cory.models.policy import Policy
 from cory.rewards.game_outcome import GameOutcome
@@ -237,5 +235,5 @@ def mean_with_error(name: str, opponent: str, values: Sequence[float]) -> Metric
         return {}
     metrics = {f"eval/{name}/{opponent}": mean(values)}
     if len(values) > 1:
-        metrics[f"eval/{name}_se/{opponent}"] = float(stats.sem(values))
+        metrics[f"eval/{name}_se/{opponent}"] = standard_error(values)
     return metrics

@@ -1,9 +1,11 @@
 """One process of a run: builds everything from config.yaml and runs the loop."""
 
+import gc
 import signal
 
-if __name__ == "__main__":  # until it listens, a signal ends this process without a traceback
+if __name__ == "__main__":  # as in cory/train.py
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    gc.disable()
 
 import ctypes
 import errno
@@ -226,6 +228,8 @@ def tell(reason: str) -> None:
 
 def attempt(run_dir: Path) -> int:
     """Run the settings of `run_dir`; the exit code. Why it failed is said."""
+    gc.freeze()  # what was imported stays
+    gc.enable()
     silence_libraries()
     try:
         work(run_dir)
