@@ -53,7 +53,7 @@ class FinishedRun:
     @cached_property
     def before_after(self) -> pd.DataFrame:
         """What training changed: a row per metric, with the interval of the change over prompts."""
-        return import_module("cory.runtime.summary").before_after(self.run_dir)
+        return import_module("cory.report.summary").before_after(self.run_dir)
 
     @cached_property
     def samples(self) -> list[dict[str, Any]]:

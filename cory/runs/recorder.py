@@ -229,10 +229,8 @@ class Recorder:
     Only the first process writes; the others have one that does nothing.
     """
 
-    def __init__(self, run_dir: Path, config: Config, used_before: int = 0) -> None:
-        """used_before: `memory_used` before anything was loaded."""
+    def __init__(self, run_dir: Path, config: Config) -> None:
         self.writes = distributed.rank() == 0
-        self.used_before = used_before
         self.run_dir = run_dir
         self.config = config
         self.opened = time.time()
@@ -283,18 +281,19 @@ class Recorder:
         self.last |= numbers
         self._mirror(lambda mirror: mirror.log(iteration, metrics))
         if times:
-            self._append(TIMES, [{"iteration": iteration, **times}])
+            self.log_lines([{"iteration": iteration, **times}], TIMES)
         # it marks the iteration as done
-        self._append(METRICS, [{"iteration": iteration, **numbers}])
+        self.log_lines([{"iteration": iteration, **numbers}], METRICS)
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
         """Episodes as text, one line each, with scores and credits."""
-        self._append(SAMPLES, [sample_line(iteration, episode) for episode in episodes])
+        self.log_lines([sample_line(iteration, episode) for episode in episodes])
         self._mirror(lambda mirror: mirror.log_samples(iteration, episodes))
 
     def log_lines(self, lines: list[Line], name: str = SAMPLES) -> None:
-        """Other lines of samples.jsonl, or what each prompt contributes, of prompt_scores.jsonl."""
-        self._append(name, lines)
+        """Lines of samples.jsonl, or of another of the run's files."""
+        if self.writes:
+            append_lines(self.run_dir / name, lines)
 
     def _mirror(self, action: Callable[[Mirror], None]) -> None:
         """Let each mirror do this; one that fails gets no more, and the run goes on."""
@@ -304,10 +303,6 @@ class Recorder:
             except Exception as error:  # their errors share no class
                 distributed.note(f"{type(mirror).__name__} broke and gets no more: {error!r}")
                 self.mirrors.remove(mirror)
-
-    def _append(self, name: str, lines: list[Line]) -> None:
-        if self.writes:
-            append_lines(self.run_dir / name, lines)
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps: lengths of files, last values, start, seconds, commit."""
@@ -341,10 +336,7 @@ class Recorder:
             "threads": torch.get_num_threads(),
             "began": datetime.fromtimestamp(self.began, timezone.utc).isoformat(timespec="seconds"),
             "wall_s": round(self._wall_s(), 1),
-            "memory": {
-                "before_gib": round(self.used_before / 2**30, 3),
-                "peak_gib": round(memory_used(config.hardware.device) / 2**30, 3),
-            },
+            "peak_memory_gib": round(peak_memory(config.hardware.device) / 2**30, 3),
         }
         write_whole(self.run_dir / RECORD, json.dumps(record, indent=1) + "\n")
 
@@ -392,7 +384,7 @@ def device_name(device: str) -> str:
     return str(torch.cuda.get_device_name()) if device == "cuda" else cpu
 
 
-def memory_used(device: str) -> int:
+def peak_memory(device: str) -> int:
     """Peak memory of this process so far, bytes: of the GPU, or of main memory."""
     if device == "cuda":
         return int(torch.cuda.max_memory_allocated())

@@ -173,7 +173,7 @@ def prepare(run_dir: Path, cfg: DictConfig, config: Config, words: list[str]) ->
     require_own(run_dir)
     if (run_dir / METRICS).exists():  # else a start was refused before anything was done
         earlier = same_run(run_dir, cfg)
-        if has_iterations(read_record(run_dir), config.algorithm.iterations):
+        if is_complete(run_dir, config):
             print(f"{run_dir} is complete; delete it to run it again")
             return False
         require_extensible(run_dir, config, earlier)
@@ -263,9 +263,9 @@ def objective_of(run_dir: Path, metric: str | None) -> float | None:
     return float(final[metric])
 
 
-def has_iterations(record: dict[str, Any] | None, total: int) -> bool:
-    """Whether a record is of a finished run of so many iterations."""
-    return record is not None and record.get("iterations") == total
+def is_complete(run_dir: Path, config: Config) -> bool:
+    """Whether a run is finished, with the iterations of these settings."""
+    return (read_record(run_dir) or {}).get("iterations") == config.algorithm.iterations
 
 
 def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None:

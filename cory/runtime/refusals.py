@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cory.config import Config, OfflineConfig, PromptsConfig, require
 from cory.models.paths import resolve
-from cory.runs.run_dir import has_iterations, read_record, require_agents, require_own
+from cory.runs.run_dir import is_complete, require_agents, require_own
 
 
 def refuse_early(run_dir: Path, config: Config) -> None:
@@ -17,7 +17,7 @@ def refuse_early(run_dir: Path, config: Config) -> None:
     A run that is finished needs nothing any more, unless it is to go on.
     """
     require_own(run_dir)
-    if has_iterations(read_record(run_dir), config.algorithm.iterations):
+    if is_complete(run_dir, config):
         return
     for key, model in config.models.items():
         resolve(model.path, f"{key}.path")

@@ -45,7 +45,7 @@ from cory.models.engine import start_process_group, stop_process_group
 from cory.rewards import Reward, RunFacts
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.export import export_agents
-from cory.runs.recorder import Recorder, memory_used, print_hints
+from cory.runs.recorder import Recorder, print_hints
 from cory.runs.run_dir import (
     WORKER_LOCK,
     WORKER_WAIT_S,
@@ -87,7 +87,7 @@ def work(run_dir: Path) -> None:
         train(run_dir, config, settings_digest(settings))
     if first:
         # pandas, scipy and matplotlib: only at the end
-        from cory.runtime.summary import show_summary  # noqa: PLC0415
+        from cory.report.summary import show_summary  # noqa: PLC0415
 
         show_summary(run_dir)
         print_hints(run_dir)
@@ -99,12 +99,11 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
 
     digest: of the settings; checkpoints of others are not used
     """
-    used_before = memory_used(config.hardware.device)
     parts = build_parts(config)
     torch.manual_seed(config.seed + distributed.rank())  # dropout, where it is on
     algorithm: Algorithm = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
     agents = algorithm.agents
-    record = Recorder(run_dir, config, used_before)
+    record = Recorder(run_dir, config)
     checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
     export = partial(export_agents, agents, config, record.commit)
     loop = Loop(algorithm, config, record, checkpoints, export, parts.reward)

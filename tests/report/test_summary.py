@@ -11,7 +11,7 @@ import pytest
 
 from cory.functional.statistics import mean_interval
 from cory.report.runs import end_values, read_metrics, title
-from cory.runtime.summary import (
+from cory.report.summary import (
     before_after,
     episodes,
     hints,

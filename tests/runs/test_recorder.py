@@ -23,7 +23,7 @@ class Run:
 
     def __init__(self, run_dir: Path, config: Config) -> None:
         self.run_dir, self.config = run_dir, config
-        recorder = Recorder(run_dir, config, 0)
+        recorder = Recorder(run_dir, config)
         recorder.start(0, None)
         for iteration in range(5):
             recorder.log_lines([{"iteration": iteration, "kind": "training", "text": "‘x’ \u2028"}])
@@ -35,7 +35,7 @@ class Run:
 
     def again(self, state: Any) -> dict[str, list[int]]:
         """Go on after four iterations, of which the last is not evaluated; the lines that stay."""
-        recorder = Recorder(self.run_dir, self.config, 0)
+        recorder = Recorder(self.run_dir, self.config)
         recorder.start(0 if state is None else 4, state)
         self.last = recorder.last
         return {name: [x["iteration"] for x in read_lines(self.run_dir / name)] for name in NAMES}
