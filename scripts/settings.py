@@ -18,10 +18,8 @@ import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config.base import Settings
 from cory.config.debate import DebatePrompts, MaftPrompts, RequestsConfig
-from cory.config.experiment import Config
-from cory.config.hardware import HardwareConfig
+from cory.config.experiment import ALGORITHMS, REWARDS, TASKS, Config, HardwareConfig
 from cory.config.model import EndpointConfig, ModelConfig, PackedConfig
-from cory.config.options import ALGORITHMS, REWARDS, TASKS
 from cory.config.reward import JudgeEndpointConfig
 from cory.config.task import GameTexts, ProgramsConfig, ScriptedConfig
 

@@ -20,12 +20,18 @@ from cory.config.debate import (
     VerifierConfig,
 )
 from cory.config.errors import ConfigError, flat, meant, nearest, require
-from cory.config.experiment import Config, EvaluationConfig
-from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan, cores
+from cory.config.experiment import (
+    Config,
+    EvaluationConfig,
+    HardwareConfig,
+    Option,
+    builder,
+    cores,
+    option,
+)
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
 from cory.config.names import experiment_names, read_sweep, sweep_names
-from cory.config.offline import ImitationConfig, InstructionsConfig, OfflineConfig, SpagConfig
-from cory.config.options import Option, builder, option
+from cory.config.offline import InstructionsConfig, OfflineConfig, SpagConfig
 from cory.config.reward import (
     ClassifierConfig,
     ExactMatchConfig,
@@ -33,12 +39,11 @@ from cory.config.reward import (
     JudgeConfig,
     JudgeEndpointConfig,
     PythonRewardConfig,
-    ReturnedConfig,
     SumConfig,
     VerifierRewardConfig,
     judges,
 )
-from cory.config.rules import parse_config, plan_of, products_of
+from cory.config.rules import BatchPlan, batch_plan, parse_config, plan_of, products_of
 from cory.config.task import (
     IGNORED,
     NO_ANSWER,

@@ -1,6 +1,5 @@
 """Settings of `algorithm=`, and of the optimiser of every algorithm."""
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
@@ -42,12 +41,7 @@ class SamplingConfig(Settings):
 
     def changes_distribution(self, policy_temperature: float) -> list[str]:
         """The settings that make the sampler differ from the policy, as `key=value`."""
-        neutral = {
-            "temperature": policy_temperature,
-            "top_k": 0,
-            "top_p": 1.0,
-            "repetition_penalty": 1.0,
-        }
+        neutral = dict(temperature=policy_temperature, top_k=0, top_p=1.0, repetition_penalty=1.0)
         return [
             f"algorithm.sampling.{key}={getattr(self, key)}"
             for key, value in neutral.items()
@@ -85,10 +79,6 @@ class OptimiserConfig(Settings):
         """Whether the learning rate of an iteration depends on how many there are in all."""
         return self.schedule != "constant" or self.warmup > 0
 
-    def one_engine(self, sharing: str) -> bool:
-        """Whether all policies of a model use one engine, one after another."""
-        return False
-
     def value_rate_factor(self) -> float:
         """The value head's learning rate as a multiple of that of all other weights."""
         return 1.0
@@ -108,19 +98,26 @@ class AlgorithmConfig(OptimiserConfig):
 
     def names(self) -> list[str]:
         """The names of the policies that learn."""
-        return [f"agent_{number}" for number in range(self.policy_count())]
+        return ["agent_0"]
 
     def policy_count(self) -> int:
         """Policies that learn."""
-        return 1
+        return len(self.names())
+
+    def one_engine(self, sharing: str) -> bool:
+        """Whether all policies of a model use one engine, one after another."""
+        return self.new_each_training and sharing == "copies" and self.policy_count() > 1
 
     def rows_sampled(self) -> int:
         """Responses that one model samples at once, where nothing splits them."""
-        return self.turns_per_policy()
+        return self.prompts_per_iteration
 
-    @abstractmethod
     def turns_per_policy(self) -> int:
-        """Turns from which one policy learns in an iteration."""
+        """Turns from which one policy learns in an iteration.
+
+        One full minibatch, where their number is known only after they have been collected.
+        """
+        return self.minibatch_size
 
     def prompts_drawn(self) -> int:
         """Prompts that an iteration takes from the training data."""
@@ -141,13 +138,6 @@ class AlgorithmConfig(OptimiserConfig):
 
 class SupervisedConfig(AlgorithmConfig):
     """Settings that all share: each iteration collects examples and learns from them."""
-
-    def turns_per_policy(self) -> int:
-        """One full minibatch; the number of examples is known only after collecting."""
-        return self.minibatch_size
-
-    def rows_sampled(self) -> int:
-        return self.prompts_per_iteration
 
 
 class PPOConfig(AlgorithmConfig):
@@ -220,13 +210,8 @@ class CoryConfig(PPOConfig):
     credit: Annotated[Text, function_or("all", "mean", "later")]
     official_swap: bool
 
-    def conflicts(self) -> Iterator[Conflict]:
-        yield from super().conflicts()
-        if self.credit != "all" and not self.collective_reward:  # which it shares out
-            yield "credit", "needs algorithm.collective_reward=true, got false"
-
-    def policy_count(self) -> int:
-        return self.agents
+    def names(self) -> list[str]:
+        return [f"agent_{number}" for number in range(self.agents)]
 
 
 # what speaks for a fixed agent; any other value is the folder of a run
@@ -285,9 +270,6 @@ class TeamConfig(PPOConfig):
         learning = [agent for agent in self.agents if agent not in self.fixed_agents]
         return list(dict.fromkeys(self.policy_of(agent) for agent in learning))
 
-    def policy_count(self) -> int:
-        return len(self.names())
-
     @property
     def runs(self) -> dict[str, str]:
         """Agent -> folder, of those that are agents of other runs."""
@@ -300,8 +282,4 @@ class TeamConfig(PPOConfig):
         return {**self.runs, **pools}
 
     def turns_per_policy(self) -> int:
-        """One full minibatch: how much agents say is known only after the roll-out."""
-        return self.minibatch_size
-
-    def rows_sampled(self) -> int:
-        return self.prompts_per_iteration
+        return self.minibatch_size  # how much agents say is known only after the roll-out

@@ -54,7 +54,7 @@ def chosen(kind: str) -> BeforeValidator:
     """
 
     def parse(values: Any) -> Any:
-        from cory.config.options import option  # noqa: PLC0415  names the models
+        from cory.config.experiment import option  # noqa: PLC0415  names the models
 
         if isinstance(values, Settings):
             return values

@@ -104,9 +104,6 @@ class DebateConfig(AlgorithmConfig):
     def names(self) -> list[str]:
         return list(self.policies())
 
-    def policy_count(self) -> int:
-        return len(self.policies())
-
 
 class GuardConfig(Settings):
     """Which answers get a penalty in place of their score; None turns a guard off."""
@@ -153,6 +150,9 @@ class MaporlConfig(PPOConfig, DebateConfig):
     def turns_per_policy(self) -> int:
         places = self.agents * len(self.trained) // len(self.policies())
         return self.prompts_per_iteration * places
+
+    def rows_sampled(self) -> int:
+        return self.turns_per_policy()
 
 
 class RequestsConfig(Settings):
@@ -275,12 +275,6 @@ class MaftConfig(SupervisedConfig):
 
     def trains_on(self) -> bool:
         return self.start == "previous" and self.iterations > 1
-
-    def one_engine(self, sharing: str) -> bool:
-        return sharing == "copies" and self.policy_count() > 1
-
-    def policy_count(self) -> int:
-        return len(self.names())
 
     def speaks_remotely(self) -> bool:
         return self.endpoint is not None

@@ -25,12 +25,6 @@ class PythonRewardConfig(Settings):
     function: FunctionName
 
 
-class ReturnedConfig(Settings):
-    """Settings of `reward=returned`: what `algorithm.play` returns."""
-
-    name: Text
-
-
 class ClassifierConfig(PrecisionConfig):
     """Settings of `reward=classifier` and `sentiment`: an output of a sequence classifier."""
 
@@ -44,7 +38,7 @@ class ClassifierConfig(PrecisionConfig):
 
 
 class ExactMatchConfig(Settings):
-    """Settings of `reward=exact_match`: 1 for a right answer, else 0."""
+    """Settings of `reward=exact_match`: 1 for a right answer, else 0; and `returned`: by a play."""
 
     name: Text
 
@@ -113,9 +107,3 @@ def judges(reward: Any) -> dict[str, Any]:
     if not isinstance(reward, SumConfig):
         return {"reward": reward}
     return {f"reward.parts.{name}": part for name, part in reward.parts.items()}
-
-
-def beyond_shares(reward: Any) -> str | None:
-    """The setting by which scores are no shares from 0 to 1; None: they are, or code decides."""
-    output = reward.output if isinstance(reward, ClassifierConfig | JudgeConfig) else None
-    return f"reward.output={output}" if output in ("logit", "grade") else None
