@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -61,11 +61,6 @@ def load_function(key: str, value: str) -> UserFunction:
 def digests() -> dict[str, str]:
     """The SHA-256 of every imported function's file as it was then, by what was typed."""
     return dict(_digests)
-
-
-def changed(before: Mapping[str, str]) -> list[str]:
-    """The functions whose files are not what they were; before: of `digests`."""
-    return [name for name, now in digests().items() if before.get(name, now) != now]
 
 
 def _module(place: str) -> ModuleType:

@@ -1,14 +1,13 @@
 """Settings of `algorithm=`, and of the optimiser of every algorithm."""
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from cory.config.base import (
     Between0And1,
-    Conflict,
+    Conflicts,
     Count,
     NotNegative,
     Number,
@@ -34,7 +33,7 @@ class SamplingConfig(Settings):
     min_response_tokens: Count  # one length limit is drawn per iteration from this range,
     max_response_tokens: Count  # both ends included, for all agents alike
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         if self.max_response_tokens < self.min_response_tokens:
             least = self.min_response_tokens
             yield "max_response_tokens", f"must not be below min_response_tokens={least}"
@@ -172,7 +171,7 @@ class PPOConfig(AlgorithmConfig):
     max_mean_ratio: Positive | None
     stop: StopConfig
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         yield from super().conflicts()
         turns, samples = self.loss_average_turns, self.samples_per_prompt
         if turns is not None and self.minibatch_size % turns:
@@ -235,7 +234,7 @@ class TeamConfig(PPOConfig):
     max_utterances: Count  # in an episode
     endpoint: EndpointConfig | None
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         yield from super().conflicts()
         for name, count in Counter(self.agents).items():
             if count > 1 or name in RESERVED:
@@ -274,12 +273,6 @@ class TeamConfig(PPOConfig):
     def runs(self) -> dict[str, str]:
         """Agent -> folder, of those that are agents of other runs."""
         return {name: kind for name, kind in self.fixed_agents.items() if kind not in FIXED}
-
-    @property
-    def others(self) -> dict[str, str | None]:
-        """Fixed agents with a model of their own: agent -> folder of its run; None: of a pool."""
-        pools = {name: None for name, kind in self.fixed_agents.items() if kind == "pool"}
-        return {**self.runs, **pools}
 
     def turns_per_policy(self) -> int:
         return self.minibatch_size  # how much agents say is known only after the roll-out

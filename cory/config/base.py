@@ -11,7 +11,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from typing_extensions import Self
 
-Conflict = tuple[str, str]  # a setting, perhaps one of a group inside, and the rule that it breaks
+# settings, perhaps of a group inside, each with the rule that it breaks
+Conflicts = Iterator[tuple[str, str]]
 LONGEST = 60  # characters of a value in a line
 
 
@@ -25,7 +26,7 @@ class Settings(BaseModel):
         defer_build=True,  # a command needs few of the groups
     )
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         """What does not go together: settings of this group, and rules that they break."""
         yield from ()
 

@@ -64,14 +64,14 @@ def nearest(name: str, known: Sequence[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def lines_of(error: ValidationError, values: Mapping[str, Any] | None = None) -> list[str]:
+def lines_of(error: ValidationError, values: Mapping[str, Any]) -> list[str]:
     """A line for each mistake, as `algorithm.epochs=0: Input should be greater than or equal to 1`.
 
     values: what was refused, with the names that may have been meant
     """
     mistakes = list(_mistakes(error))
     extra = {key for key, mistake in mistakes if mistake["type"] == "extra_forbidden"}
-    known = [path for path in flat(values or {}) if path not in extra]
+    known = [path for path in flat(values) if path not in extra]
     return [_line(key, mistake, known) for key, mistake in mistakes]
 
 

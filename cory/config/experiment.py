@@ -1,7 +1,7 @@
 """One experiment: what its groups can name, and the settings of all of them together."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Annotated, Any, Literal
@@ -9,16 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from cory.config import algorithm, debate, offline, reward, task
-from cory.config.base import (
-    Conflict,
-    Count,
-    Number,
-    Settings,
-    Text,
-    Words,
-    chosen,
-    matching,
-)
+from cory.config.base import Conflicts, Count, Number, Settings, Text, Words, chosen, matching
 from cory.config.errors import require
 from cory.config.model import ModelConfig
 
@@ -70,11 +61,7 @@ ALGORITHMS: Mapping[str, Option] = {
     "maft": Option(debate.MaftConfig, "cory.algorithms.maft:build_maft"),
 }
 # what a table is called in an error -> the table
-KINDS: Mapping[str, Mapping[str, Option]] = {
-    "task": TASKS,
-    "reward": REWARDS,
-    "algorithm": ALGORITHMS,
-}
+KINDS = {"task": TASKS, "reward": REWARDS, "algorithm": ALGORITHMS}
 
 
 def option(kind: str, name: str) -> Option:
@@ -114,7 +101,7 @@ class HardwareConfig(Settings):
     generation_batch_size: Count | None  # at most this many per generation pass; None: as many
     cuda_graphs: bool
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         if self.nodes > 1 and self.rendezvous is None:
             yield "nodes", "needs hardware.rendezvous=host:port, which all nodes reach"
 
@@ -141,7 +128,7 @@ class EvaluationConfig(Settings):
     probes: list[Words]  # texts that every agent answers at the end, kept in samples.jsonl
     before: bool  # also before the training, with the same prompts and random numbers as after it
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         if max(self.k) > self.samples:
             yield "k", f"must not exceed evaluation.samples={self.samples}"
 
@@ -205,7 +192,7 @@ class Config(Settings):
         trains = algorithm.iterations > 0 and not getattr(algorithm, "collect_only", False)
         return self.evaluation.before and trains
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         if self.parallel_runs in (None, 1):
             return
         if self.hardware.device != "cpu" or self.hardware.nodes > 1:  # they share its cores

@@ -1,6 +1,5 @@
 """Settings of `algorithm=imitation` and `spag`: learning from games that were played before."""
 
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -8,7 +7,7 @@ from pydantic import Field
 from cory.config.algorithm import AlgorithmConfig
 from cory.config.base import (
     Between0And1,
-    Conflict,
+    Conflicts,
     Count,
     NotNegative,
     Number,
@@ -56,7 +55,7 @@ class OfflineConfig(AlgorithmConfig):
     test_greedy: bool
     endpoint: EndpointConfig | None
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         yield from super().conflicts()
         if self.asks_endpoint and self.endpoint is None:
             yield "endpoint", "must be given where one plays: (+)endpoint@algorithm.endpoint=openai"

@@ -1,10 +1,9 @@
 """Settings of `reward=`."""
 
-from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from cory.config.base import (
-    Conflict,
+    Conflicts,
     Count,
     Settings,
     Text,
@@ -78,7 +77,7 @@ class JudgeConfig(Settings):
     output: Literal["grade", "share"]
     endpoint: JudgeEndpointConfig
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         if self.lowest >= self.highest:
             yield "lowest", f"must be below highest={self.highest}"
 
@@ -90,7 +89,7 @@ class SumConfig(Settings):
     parts: dict[str, Annotated[Any, chosen("reward")]]
     weights: dict[str, float]  # name of a part -> number; a part that is not named has 1
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         if not self.parts:
             yield "parts", "must not be empty: +reward@reward.parts.<name>=<option> adds one"
         for name, part in self.parts.items():

@@ -9,7 +9,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from cory.config.algorithm import PPOConfig, SupervisedConfig
-from cory.config.base import Conflict, Settings, fields_of, typed
+from cory.config.base import Conflicts, Settings, fields_of, typed
 from cory.config.debate import DebateConfig, MaftConfig, MaporlConfig, VerifierConfig
 from cory.config.errors import ConfigError, line, lines_of, require
 from cory.config.experiment import Config, option
@@ -71,7 +71,6 @@ NEEDS = {
     # debaters' models differ
     "partner": "algorithm.param_sharing=per_agent|per_turn_agent",
 }
-Conflicts = Iterator[Conflict]
 
 
 def value_at(settings: Any, key: str) -> Any:

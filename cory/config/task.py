@@ -1,6 +1,5 @@
 """Settings of `task=`."""
 
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -9,7 +8,7 @@ from cory.config.base import (
     RISING,
     TWO,
     Between0And1,
-    Conflict,
+    Conflicts,
     Count,
     NotNegative,
     Number,
@@ -77,7 +76,7 @@ class PromptsConfig(Settings):
         """The columns that `prompt_template` names beside {prompt}."""
         return [field for field in fields_of(self.prompt_template) if field != "prompt"]
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         if self.answer_column == self.prompt_column:
             yield "answer_column", "must not be task.prompt_column: agents would read the answers"
         if not {"query", "prompt"} & {*fields_of(self.observer_template)}:
@@ -95,7 +94,7 @@ class ImdbConfig(PromptsConfig):
     min_characters: Number  # shorter reviews are left out
     min_prompt_tokens: Count  # a prompt is the first n tokens of a review, n drawn anew each time
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         yield from super().conflicts()
         if self.max_prompt_tokens < self.min_prompt_tokens:
             least = self.min_prompt_tokens
