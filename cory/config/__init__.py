@@ -8,7 +8,7 @@ from cory.config.algorithm import (
     SupervisedConfig,
     TeamConfig,
 )
-from cory.config.base import Settings
+from cory.config.base import ConfigError, Settings, flat, meant, nearest, require
 from cory.config.debate import (
     DebateConfig,
     DebatePrompts,
@@ -19,36 +19,25 @@ from cory.config.debate import (
     SFTConfig,
     VerifierConfig,
 )
-from cory.config.errors import ConfigError, flat, meant, nearest, require
-from cory.config.experiment import (
-    Config,
-    EvaluationConfig,
-    HardwareConfig,
-    Option,
-    builder,
-    cores,
-    option,
-)
+from cory.config.experiment import Config, EvaluationConfig, HardwareConfig, builder, cores, option
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
 from cory.config.names import experiment_names, read_sweep, sweep_names
 from cory.config.offline import InstructionsConfig, OfflineConfig, SpagConfig
-from cory.config.reward import (
-    ClassifierConfig,
-    ExactMatchConfig,
-    GameOutcomeConfig,
-    JudgeConfig,
-    JudgeEndpointConfig,
-    PythonRewardConfig,
-    SumConfig,
-    VerifierRewardConfig,
-    judges,
-)
 from cory.config.rules import BatchPlan, batch_plan, parse_config, plan_of, products_of
 from cory.config.task import (
     IGNORED,
     NO_ANSWER,
+    ClassifierConfig,
+    ExactMatchConfig,
     GameConfig,
+    GameOutcomeConfig,
     ImdbConfig,
+    JudgeConfig,
+    JudgeEndpointConfig,
     ProgramsConfig,
     PromptsConfig,
+    PythonRewardConfig,
+    SumConfig,
+    VerifierRewardConfig,
+    judges,
 )

@@ -9,6 +9,7 @@ from cory.config.base import (
     Between0And1,
     Conflicts,
     Count,
+    FunctionName,
     NotNegative,
     Number,
     Positive,
@@ -20,7 +21,6 @@ from cory.config.base import (
     function_or,
 )
 from cory.config.model import EndpointConfig
-from cory.config.reward import FunctionName
 
 
 class SamplingConfig(Settings):

@@ -8,9 +8,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from cory.config import algorithm, debate, offline, reward, task
-from cory.config.base import Conflicts, Count, Number, Settings, Text, Words, chosen, matching
-from cory.config.errors import require
+from cory.config import algorithm, debate, offline, task
+from cory.config.base import (
+    Conflicts,
+    Count,
+    Number,
+    Settings,
+    Text,
+    Words,
+    chosen,
+    matching,
+    require,
+)
 from cory.config.model import ModelConfig
 
 
@@ -36,15 +45,15 @@ TASKS: Mapping[str, Option] = {
 }
 # builder: (settings, task, device, run) -> Reward
 REWARDS: Mapping[str, Option] = {
-    "python": Option(reward.PythonRewardConfig, "cory.rewards.python_function:PythonReward"),
-    "returned": Option(reward.ExactMatchConfig, "cory.rewards.exact_match:Returned"),
-    "classifier": Option(reward.ClassifierConfig, "cory.rewards.classifier:Classifier"),
-    "sentiment": Option(reward.ClassifierConfig, "cory.rewards.classifier:Classifier"),
-    "judge": Option(reward.JudgeConfig, "cory.rewards.judge:Judge"),
-    "sum": Option(reward.SumConfig, "cory.rewards.weighted_sum:WeightedSum"),
-    "exact_match": Option(reward.ExactMatchConfig, "cory.rewards.exact_match:ExactMatch"),
-    "verifier": Option(reward.VerifierRewardConfig, "cory.rewards.verifier:Verifier"),
-    "game_outcome": Option(reward.GameOutcomeConfig, "cory.rewards.game_outcome:GameOutcome"),
+    "python": Option(task.PythonRewardConfig, "cory.rewards.python_function:PythonReward"),
+    "returned": Option(task.ExactMatchConfig, "cory.rewards.exact_match:Returned"),
+    "classifier": Option(task.ClassifierConfig, "cory.rewards.classifier:Classifier"),
+    "sentiment": Option(task.ClassifierConfig, "cory.rewards.classifier:Classifier"),
+    "judge": Option(task.JudgeConfig, "cory.rewards.judge:Judge"),
+    "sum": Option(task.SumConfig, "cory.rewards.weighted_sum:WeightedSum"),
+    "exact_match": Option(task.ExactMatchConfig, "cory.rewards.exact_match:ExactMatch"),
+    "verifier": Option(task.VerifierRewardConfig, "cory.rewards.verifier:Verifier"),
+    "game_outcome": Option(task.GameOutcomeConfig, "cory.rewards.game_outcome:GameOutcome"),
 }
 # builder: (settings, Parts) -> Algorithm
 ALGORITHMS: Mapping[str, Option] = {

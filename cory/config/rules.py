@@ -9,13 +9,20 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from cory.config.algorithm import PPOConfig, SupervisedConfig
-from cory.config.base import Conflicts, Settings, fields_of, typed
+from cory.config.base import (
+    ConfigError,
+    Conflicts,
+    Settings,
+    fields_of,
+    line,
+    lines_of,
+    require,
+    typed,
+)
 from cory.config.debate import DebateConfig, MaftConfig, MaporlConfig, VerifierConfig
-from cory.config.errors import ConfigError, line, lines_of, require
 from cory.config.experiment import Config, option
 from cory.config.offline import OfflineConfig
-from cory.config.reward import judges
-from cory.config.task import GameConfig
+from cory.config.task import GameConfig, judges
 
 # What settings need of others: `key=value|value`, or `key`: any value but null, 0, and false. It is
 # said of runs that have both settings.

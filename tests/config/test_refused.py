@@ -14,7 +14,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from cory.config import ConfigError, parse_config
-from cory.config.errors import OF_TRL, flat, meant, typed
+from cory.config.base import OF_TRL, flat, meant, typed
 from cory.config.names import LOADER
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config, parsed
