@@ -1,8 +1,8 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
 from cory.config.algorithm import (
+    AlgorithmConfig,
     CoryConfig,
-    OptimiserConfig,
     PPOConfig,
     SamplingConfig,
     SupervisedConfig,

@@ -1,4 +1,4 @@
-"""Settings of `algorithm=`, and of the optimiser of every algorithm."""
+"""Settings of `algorithm=`, those of optimisers among them."""
 
 from collections import Counter
 from typing import Annotated, ClassVar, Literal
@@ -56,19 +56,26 @@ class StopConfig(Settings):
     min_entropy: Positive | None  # nats per token
 
 
-class OptimiserConfig(Settings):
-    """Settings of the optimiser; docs/methods.md says over what each trainer's schedule runs."""
+class AlgorithmConfig(Settings):
+    """Settings of every algorithm, and what they say about a run."""
 
-    learning_rate: Positive
+    # each training of a policy begins with a new optimiser, so that none is kept
+    new_each_training: ClassVar[bool] = False
+    holds_debates: ClassVar[bool] = False  # prompts quote the rounds of a debate so far
+
+    learning_rate: Positive  # docs/methods.md says over what each trainer's schedule runs
     schedule: Literal["constant", "linear", "cosine"]
     warmup: ShareBelowOne
     final_share: Share
     optimizer: Literal["adamw", "adamw_8bit"]
     weight_decay: NotNegative
     max_grad_norm: Positive | None
-
-    # each training of a policy begins with a new optimiser, so that none is kept
-    new_each_training: ClassVar[bool] = False
+    name: Text
+    iterations: Number  # 0: only evaluate
+    prompts_per_iteration: Count
+    minibatch_size: Count
+    epochs: Count
+    sampling: SamplingConfig
 
     def trains_on(self) -> bool:
         """Whether a policy's training goes on from the weights that its last one ended with."""
@@ -81,19 +88,6 @@ class OptimiserConfig(Settings):
     def value_rate_factor(self) -> float:
         """The value head's learning rate as a multiple of that of all other weights."""
         return 1.0
-
-
-class AlgorithmConfig(OptimiserConfig):
-    """Settings of every algorithm, and what they say about a run."""
-
-    holds_debates: ClassVar[bool] = False  # prompts quote the rounds of a debate so far
-
-    name: Text
-    iterations: Number  # 0: only evaluate
-    prompts_per_iteration: Count
-    minibatch_size: Count
-    epochs: Count
-    sampling: SamplingConfig
 
     def names(self) -> list[str]:
         """The names of the policies that learn."""

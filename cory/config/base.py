@@ -17,43 +17,6 @@ from typing_extensions import Self
 # settings, perhaps of a group inside, each with the rule that it breaks
 Conflicts = Iterator[tuple[str, str]]
 LONGEST = 60  # characters of a value in a line
-SECRET = ("base_url", "key_variable")  # who mistakes these settings has put a key there
-# what settings are called in TRL: the name here
-OF_TRL = {
-    "beta": "algorithm.kl_coef",
-    "bf16": "model.compute_precision",
-    "epsilon": "algorithm.clip_range",
-    "cliprange": "algorithm.clip_range",
-    "cliprange_value": "algorithm.value_clip_range",
-    "epsilon_high": "algorithm.clip_range_high",
-    "eval_steps": "evaluate_every",
-    "gradient_accumulation_steps": "algorithm.minibatch_size",
-    "init_kl_coef": "algorithm.kl_coef",
-    "lam": "algorithm.gae_lambda",
-    "lora_r": "model.adapter.rank",
-    "lora_alpha": "model.adapter.alpha",
-    "loss_type": "algorithm.loss_average",
-    "lr": "algorithm.learning_rate",
-    "lr_scheduler_type": "algorithm.schedule",
-    "max_completion_length": "algorithm.sampling.max_response_tokens",
-    "max_new_tokens": "algorithm.sampling.max_response_tokens",
-    "max_prompt_length": "task.max_prompt_tokens",
-    "max_steps": "algorithm.iterations",
-    "model_name_or_path": "model.path",
-    "num_generations": "algorithm.samples_per_prompt",
-    "num_iterations": "algorithm.epochs",
-    "num_ppo_epochs": "algorithm.epochs",
-    "optim": "algorithm.optimizer",
-    "output_dir": "run_dir",
-    "per_device_eval_batch_size": "hardware.rollout_batch_size",
-    "per_device_train_batch_size": "hardware.microbatch_size",
-    "report_to": "wandb.mode",
-    "reward_funcs": "reward.function",
-    "save_steps": "checkpoint_every",
-    "scale_rewards": "algorithm.divide_by_std",
-    "vf_coef": "algorithm.value_coef",
-    "warmup_ratio": "algorithm.warmup",
-}
 
 
 class Settings(BaseModel):
@@ -172,6 +135,45 @@ def fields_of(text: str) -> list[str]:
     """The names in a template, each once; ValueError where it is none."""
     found = [field for _, field, _, _ in Formatter().parse(text) if field is not None]
     return list(dict.fromkeys(found))
+
+
+SECRET = ("base_url", "key_variable")  # who mistakes these settings has put a key there
+# what settings are called in TRL: the name here
+OF_TRL = {
+    "beta": "algorithm.kl_coef",
+    "bf16": "model.compute_precision",
+    "epsilon": "algorithm.clip_range",
+    "cliprange": "algorithm.clip_range",
+    "cliprange_value": "algorithm.value_clip_range",
+    "epsilon_high": "algorithm.clip_range_high",
+    "eval_steps": "evaluate_every",
+    "gradient_accumulation_steps": "algorithm.minibatch_size",
+    "init_kl_coef": "algorithm.kl_coef",
+    "lam": "algorithm.gae_lambda",
+    "lora_r": "model.adapter.rank",
+    "lora_alpha": "model.adapter.alpha",
+    "loss_type": "algorithm.loss_average",
+    "lr": "algorithm.learning_rate",
+    "lr_scheduler_type": "algorithm.schedule",
+    "max_completion_length": "algorithm.sampling.max_response_tokens",
+    "max_new_tokens": "algorithm.sampling.max_response_tokens",
+    "max_prompt_length": "task.max_prompt_tokens",
+    "max_steps": "algorithm.iterations",
+    "model_name_or_path": "model.path",
+    "num_generations": "algorithm.samples_per_prompt",
+    "num_iterations": "algorithm.epochs",
+    "num_ppo_epochs": "algorithm.epochs",
+    "optim": "algorithm.optimizer",
+    "output_dir": "run_dir",
+    "per_device_eval_batch_size": "hardware.rollout_batch_size",
+    "per_device_train_batch_size": "hardware.microbatch_size",
+    "report_to": "wandb.mode",
+    "reward_funcs": "reward.function",
+    "save_steps": "checkpoint_every",
+    "scale_rewards": "algorithm.divide_by_std",
+    "vf_coef": "algorithm.value_coef",
+    "warmup_ratio": "algorithm.warmup",
+}
 
 
 class ConfigError(ValueError):
