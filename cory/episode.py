@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -169,8 +169,7 @@ class Batch:
 
     def rows(self, index: Tensor) -> Batch:
         """The turns at `index` ((n,) int64), with all-padding columns left in place."""
-        columns = {f.name: getattr(self, f.name) for f in fields(self)}
         chosen: dict[str, Any] = {
-            name: None if column is None else column[index] for name, column in columns.items()
+            name: None if column is None else column[index] for name, column in vars(self).items()
         }
         return Batch(**chosen)

@@ -11,6 +11,7 @@ from cory.config import require
 
 Key = tuple[int | str, ...]  # of random numbers: what is drawn for, as seed, iteration, episode
 NAMES = ("init", "data", "length", "sampling", "shuffle")
+OF_NUMPY = ("data", "length")  # the others are torch's
 
 
 class Streams:
@@ -28,8 +29,11 @@ class Streams:
         """Reset the named streams to their initial states."""
         children = np.random.SeedSequence(self.seed).spawn(len(NAMES))
         for name, child in zip(NAMES, children, strict=True):
-            if name in names:
-                setattr(self, name, _generator(name, child))
+            if name in names and name in OF_NUMPY:
+                setattr(self, name, np.random.default_rng(child))
+            elif name in names:
+                seed = int(child.generate_state(1)[0])
+                setattr(self, name, torch.Generator().manual_seed(seed))
 
     def key_of_roll_out(self) -> Key:
         """The key of the next iteration's tokens: a number of the stream `sampling`."""
@@ -43,11 +47,7 @@ class Streams:
             states["cuda"] = torch.cuda.get_rng_state()
         for name in NAMES:
             stream = getattr(self, name)
-            states[name] = (
-                stream.get_state()
-                if isinstance(stream, torch.Generator)
-                else stream.bit_generator.state
-            )
+            states[name] = stream.bit_generator.state if name in OF_NUMPY else stream.get_state()
         return states
 
     def load_state_dict(self, states: dict[str, Any]) -> None:
@@ -57,10 +57,10 @@ class Streams:
             torch.cuda.set_rng_state(states["cuda"])
         for name in NAMES:
             stream = getattr(self, name)
-            if isinstance(stream, torch.Generator):
-                stream.set_state(states[name])
-            else:
+            if name in OF_NUMPY:
                 stream.bit_generator.state = states[name]
+            else:
+                stream.set_state(states[name])
 
     init: torch.Generator
     data: np.random.Generator
@@ -78,12 +78,6 @@ def generator(key: Key) -> np.random.Generator:
 def uniforms(key: Key, count: int) -> Tensor:
     """The first numbers (count,) float64 in [0, 1) of a key."""
     return torch.from_numpy(generator(key).random(count))
-
-
-def _generator(name: str, seed: np.random.SeedSequence) -> np.random.Generator | torch.Generator:
-    if name in ("data", "length"):
-        return np.random.default_rng(seed)
-    return torch.Generator().manual_seed(int(seed.generate_state(1)[0]))
 
 
 class EpochSampler:

@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -23,15 +23,9 @@ _digests: dict[str, str] = {}  # of the files of functions, as imported, by what
 class UserFunction:
     """A function of the user's."""
 
-    key: str  # the setting, for refusals: reward.function
-    value: str  # as it was typed
+    said: str  # setting and value, with which refusals begin
     file: Path  # its source
     call: Callable[..., Any]
-
-    @property
-    def said(self) -> str:
-        """Setting and value, with which refusals begin."""
-        return f"{self.key}={self.value}"
 
 
 def load_function(key: str, value: str) -> UserFunction:
@@ -39,6 +33,7 @@ def load_function(key: str, value: str) -> UserFunction:
 
     ConfigError, in one line with the user's own file and line, where that cannot be done
     """
+    said = f"{key}={value}"
     place, _, name = value.rpartition(":")
     try:
         module = _module(place)
@@ -47,25 +42,20 @@ def load_function(key: str, value: str) -> UserFunction:
         missing = isinstance(error, FileNotFoundError) and not file.exists()
         why = f"there is no {file}; files are looked for from the current folder"
         why = why if missing else told(error, file)
-        raise ConfigError(f"{key}={value}: cannot be imported: {why}") from error
+        raise ConfigError(f"{said}: cannot be imported: {why}") from error
     known = [word for word in vars(module) if not word.startswith("_")]
     file = Path(str(getattr(module, "__file__", place)))
-    require(hasattr(module, name), f"{key}={value}: {file} has no {name}{nearest(name, known)}")
+    require(hasattr(module, name), f"{said}: {file} has no {name}{nearest(name, known)}")
     function = getattr(module, name)
-    require(callable(function), f"{key}={value}: {name} must be a function")
+    require(callable(function), f"{said}: {name} must be a function")
     if value not in _digests and file.is_file():
         _digests[value] = sha256(file.read_bytes()).hexdigest()
-    return UserFunction(key, value, file, function)
+    return UserFunction(said, file, function)
 
 
 def digests() -> dict[str, str]:
     """The SHA-256 of every imported function's file as it was then, by what was typed."""
     return dict(_digests)
-
-
-def changed(before: Mapping[str, str]) -> list[str]:
-    """The functions whose files are not what they were; before: of `digests`."""
-    return [name for name, now in digests().items() if before.get(name, now) != now]
 
 
 def _module(place: str) -> ModuleType:

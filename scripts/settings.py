@@ -18,12 +18,9 @@ import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config.base import Settings
 from cory.config.debate import DebatePrompts, MaftPrompts, RequestsConfig
-from cory.config.experiment import Config
-from cory.config.hardware import HardwareConfig
+from cory.config.experiment import ALGORITHMS, REWARDS, TASKS, Config, HardwareConfig
 from cory.config.model import EndpointConfig, ModelConfig, PackedConfig
-from cory.config.options import ALGORITHMS, REWARDS, TASKS
-from cory.config.reward import JudgeEndpointConfig
-from cory.config.task import GameTexts, ProgramsConfig, ScriptedConfig
+from cory.config.task import GameTexts, JudgeEndpointConfig, ProgramsConfig, ScriptedConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 CONF, PAGE = ROOT / "conf", ROOT / "docs" / "settings.md"

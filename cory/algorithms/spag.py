@@ -11,7 +11,7 @@ from pathlib import Path
 from torch import Tensor
 
 from cory.algorithms.spag_data import AGENT, GameCollector, InstructionCollector, Lesson
-from cory.config import ImitationConfig, OfflineConfig, SpagConfig
+from cory.config import OfflineConfig, SpagConfig, require
 from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
 from cory.functional.losses import OfflineLoss, kl_imitation_loss, self_play_loss
@@ -23,7 +23,7 @@ from cory.trainers.offline import ExampleLoss, OfflineTrainer
 from cory.trainers.parts import Parts
 
 
-def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
+def build_imitation(config: OfflineConfig, parts: Parts) -> OfflineTrainer:
     """A policy that imitates the winners of games."""
 
     def loss(
@@ -79,10 +79,15 @@ def game_trainer(
     policy, frozen = parts.new_player(AGENT, others)
     task.require_room(bundle.texts.tokens)
     bundle.texts.require_learnable()
-    config.check_instructions(f"model={parts.config.model.name}", bundle.context_length)
     opponents = Opponents(config, task, policy, frozen, Path(parts.config.run_dir))
     instructions, carried = None, {}
     if config.instructions.per_iteration > 0:
+        longest, context = config.instructions.max_tokens, bundle.context_length
+        require(
+            longest <= context or config.iterations == 0 or config.collect_only,
+            f"algorithm.instructions.max_tokens={longest} exceeds the context of "
+            f"model={parts.config.model.name} ({context} tokens)",
+        )
         instructions = Instructions(config.instructions, parts.streams.data)
         carried["instructions"] = instructions.sampler
     collector = GameCollector(config, parts, task, reward, policy, opponents, lesson)

@@ -34,9 +34,9 @@ POOL = "pool"  # folder of the run directory: a folder per version, each like a 
 def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
     """PPO for the agents that learn, each on what it has said."""
     function = load_function("algorithm.play", config.play)
-    others = {
-        name: None if folder is None else Path(folder) for name, folder in config.others.items()
-    }
+    # those with a model of their own, by the folder of their run; None: of a pool
+    others: dict[str, Path | None] = {name: Path(run) for name, run in config.runs.items()}
+    others |= {name: None for name, kind in config.fixed_agents.items() if kind == "pool"}
     agents, frozen = parts.new_ppo_team(config.names(), others)
     frozen |= {
         name: parts.partner_as(name)

@@ -1,14 +1,14 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
 from cory.config.algorithm import (
+    AlgorithmConfig,
     CoryConfig,
-    OptimiserConfig,
     PPOConfig,
     SamplingConfig,
     SupervisedConfig,
     TeamConfig,
 )
-from cory.config.base import Settings
+from cory.config.base import ConfigError, Settings, flat, meant, nearest, require
 from cory.config.debate import (
     DebateConfig,
     DebatePrompts,
@@ -19,31 +19,25 @@ from cory.config.debate import (
     SFTConfig,
     VerifierConfig,
 )
-from cory.config.errors import ConfigError, flat, meant, nearest, require
-from cory.config.experiment import Config, EvaluationConfig
-from cory.config.hardware import BatchPlan, HardwareConfig, batch_plan, cores
+from cory.config.experiment import Config, EvaluationConfig, HardwareConfig, builder, cores, option
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
 from cory.config.names import experiment_names, read_sweep, sweep_names
-from cory.config.offline import ImitationConfig, InstructionsConfig, OfflineConfig, SpagConfig
-from cory.config.options import Option, builder, option
-from cory.config.reward import (
-    ClassifierConfig,
-    ExactMatchConfig,
-    GameOutcomeConfig,
-    JudgeConfig,
-    JudgeEndpointConfig,
-    PythonRewardConfig,
-    ReturnedConfig,
-    SumConfig,
-    VerifierRewardConfig,
-    judges,
-)
-from cory.config.rules import parse_config, plan_of, products_of
+from cory.config.offline import InstructionsConfig, OfflineConfig, SpagConfig
+from cory.config.rules import BatchPlan, batch_plan, parse_config, plan_of, products_of
 from cory.config.task import (
     IGNORED,
     NO_ANSWER,
+    ClassifierConfig,
+    ExactMatchConfig,
     GameConfig,
+    GameOutcomeConfig,
     ImdbConfig,
+    JudgeConfig,
+    JudgeEndpointConfig,
     ProgramsConfig,
     PromptsConfig,
+    PythonRewardConfig,
+    SumConfig,
+    VerifierRewardConfig,
+    judges,
 )

@@ -1,16 +1,15 @@
-"""Settings of `algorithm=`, and of the optimiser of every algorithm."""
+"""Settings of `algorithm=`, those of optimisers among them."""
 
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from cory.config.base import (
     Between0And1,
-    Conflict,
+    Conflicts,
     Count,
+    FunctionName,
     NotNegative,
     Number,
     Positive,
@@ -22,7 +21,6 @@ from cory.config.base import (
     function_or,
 )
 from cory.config.model import EndpointConfig
-from cory.config.reward import FunctionName
 
 
 class SamplingConfig(Settings):
@@ -35,19 +33,14 @@ class SamplingConfig(Settings):
     min_response_tokens: Count  # one length limit is drawn per iteration from this range,
     max_response_tokens: Count  # both ends included, for all agents alike
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         if self.max_response_tokens < self.min_response_tokens:
             least = self.min_response_tokens
             yield "max_response_tokens", f"must not be below min_response_tokens={least}"
 
     def changes_distribution(self, policy_temperature: float) -> list[str]:
         """The settings that make the sampler differ from the policy, as `key=value`."""
-        neutral = {
-            "temperature": policy_temperature,
-            "top_k": 0,
-            "top_p": 1.0,
-            "repetition_penalty": 1.0,
-        }
+        neutral = dict(temperature=policy_temperature, top_k=0, top_p=1.0, repetition_penalty=1.0)
         return [
             f"algorithm.sampling.{key}={getattr(self, key)}"
             for key, value in neutral.items()
@@ -63,19 +56,26 @@ class StopConfig(Settings):
     min_entropy: Positive | None  # nats per token
 
 
-class OptimiserConfig(Settings):
-    """Settings of the optimiser; docs/methods.md says over what each trainer's schedule runs."""
+class AlgorithmConfig(Settings):
+    """Settings of every algorithm, and what they say about a run."""
 
-    learning_rate: Positive
+    # each training of a policy begins with a new optimiser, so that none is kept
+    new_each_training: ClassVar[bool] = False
+    holds_debates: ClassVar[bool] = False  # prompts quote the rounds of a debate so far
+
+    learning_rate: Positive  # docs/methods.md says over what each trainer's schedule runs
     schedule: Literal["constant", "linear", "cosine"]
     warmup: ShareBelowOne
     final_share: Share
     optimizer: Literal["adamw", "adamw_8bit"]
     weight_decay: NotNegative
     max_grad_norm: Positive | None
-
-    # each training of a policy begins with a new optimiser, so that none is kept
-    new_each_training: ClassVar[bool] = False
+    name: Text
+    iterations: Number  # 0: only evaluate
+    prompts_per_iteration: Count
+    minibatch_size: Count
+    epochs: Count
+    sampling: SamplingConfig
 
     def trains_on(self) -> bool:
         """Whether a policy's training goes on from the weights that its last one ended with."""
@@ -85,42 +85,32 @@ class OptimiserConfig(Settings):
         """Whether the learning rate of an iteration depends on how many there are in all."""
         return self.schedule != "constant" or self.warmup > 0
 
-    def one_engine(self, sharing: str) -> bool:
-        """Whether all policies of a model use one engine, one after another."""
-        return False
-
     def value_rate_factor(self) -> float:
         """The value head's learning rate as a multiple of that of all other weights."""
         return 1.0
 
-
-class AlgorithmConfig(OptimiserConfig):
-    """Settings of every algorithm, and what they say about a run."""
-
-    holds_debates: ClassVar[bool] = False  # prompts quote the rounds of a debate so far
-
-    name: Text
-    iterations: Number  # 0: only evaluate
-    prompts_per_iteration: Count
-    minibatch_size: Count
-    epochs: Count
-    sampling: SamplingConfig
-
     def names(self) -> list[str]:
         """The names of the policies that learn."""
-        return [f"agent_{number}" for number in range(self.policy_count())]
+        return ["agent_0"]
 
     def policy_count(self) -> int:
         """Policies that learn."""
-        return 1
+        return len(self.names())
+
+    def one_engine(self, sharing: str) -> bool:
+        """Whether all policies of a model use one engine, one after another."""
+        return self.new_each_training and sharing == "copies" and self.policy_count() > 1
 
     def rows_sampled(self) -> int:
         """Responses that one model samples at once, where nothing splits them."""
-        return self.turns_per_policy()
+        return self.prompts_per_iteration
 
-    @abstractmethod
     def turns_per_policy(self) -> int:
-        """Turns from which one policy learns in an iteration."""
+        """Turns from which one policy learns in an iteration.
+
+        One full minibatch, where their number is known only after they have been collected.
+        """
+        return self.minibatch_size
 
     def prompts_drawn(self) -> int:
         """Prompts that an iteration takes from the training data."""
@@ -141,13 +131,6 @@ class AlgorithmConfig(OptimiserConfig):
 
 class SupervisedConfig(AlgorithmConfig):
     """Settings that all share: each iteration collects examples and learns from them."""
-
-    def turns_per_policy(self) -> int:
-        """One full minibatch; the number of examples is known only after collecting."""
-        return self.minibatch_size
-
-    def rows_sampled(self) -> int:
-        return self.prompts_per_iteration
 
 
 class PPOConfig(AlgorithmConfig):
@@ -182,7 +165,7 @@ class PPOConfig(AlgorithmConfig):
     max_mean_ratio: Positive | None
     stop: StopConfig
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         yield from super().conflicts()
         turns, samples = self.loss_average_turns, self.samples_per_prompt
         if turns is not None and self.minibatch_size % turns:
@@ -220,13 +203,8 @@ class CoryConfig(PPOConfig):
     credit: Annotated[Text, function_or("all", "mean", "later")]
     official_swap: bool
 
-    def conflicts(self) -> Iterator[Conflict]:
-        yield from super().conflicts()
-        if self.credit != "all" and not self.collective_reward:  # which it shares out
-            yield "credit", "needs algorithm.collective_reward=true, got false"
-
-    def policy_count(self) -> int:
-        return self.agents
+    def names(self) -> list[str]:
+        return [f"agent_{number}" for number in range(self.agents)]
 
 
 # what speaks for a fixed agent; any other value is the folder of a run
@@ -250,7 +228,7 @@ class TeamConfig(PPOConfig):
     max_utterances: Count  # in an episode
     endpoint: EndpointConfig | None
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         yield from super().conflicts()
         for name, count in Counter(self.agents).items():
             if count > 1 or name in RESERVED:
@@ -285,23 +263,10 @@ class TeamConfig(PPOConfig):
         learning = [agent for agent in self.agents if agent not in self.fixed_agents]
         return list(dict.fromkeys(self.policy_of(agent) for agent in learning))
 
-    def policy_count(self) -> int:
-        return len(self.names())
-
     @property
     def runs(self) -> dict[str, str]:
         """Agent -> folder, of those that are agents of other runs."""
         return {name: kind for name, kind in self.fixed_agents.items() if kind not in FIXED}
 
-    @property
-    def others(self) -> dict[str, str | None]:
-        """Fixed agents with a model of their own: agent -> folder of its run; None: of a pool."""
-        pools = {name: None for name, kind in self.fixed_agents.items() if kind == "pool"}
-        return {**self.runs, **pools}
-
     def turns_per_policy(self) -> int:
-        """One full minibatch: how much agents say is known only after the roll-out."""
-        return self.minibatch_size
-
-    def rows_sampled(self) -> int:
-        return self.prompts_per_iteration
+        return self.minibatch_size  # how much agents say is known only after the roll-out

@@ -1,13 +1,12 @@
 """Settings of debates, and of `algorithm=maporl`, `sft`, `verifier` and `maft`."""
 
-from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from cory.config.algorithm import AlgorithmConfig, PPOConfig, SupervisedConfig
 from cory.config.base import (
     RISING,
     TWO,
-    Conflict,
+    Conflicts,
     Count,
     NotNegative,
     Number,
@@ -20,8 +19,6 @@ from cory.config.base import (
 )
 from cory.config.model import EndpointConfig, Weights
 
-Ties = Literal["expected", "random", "lexicographic"]
-Unreadable = Literal["dropped", "counted"]
 Pair = Annotated[list[float], TWO]
 Range = Annotated[list[Positive], TWO, RISING]
 Wrong = Annotated[Text, with_fields("query", allowed=["answer"])]
@@ -42,29 +39,34 @@ class DebatePrompts(Settings):
     grades: list[Text]
     grade_bounds: Annotated[list[float], RISING]
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         if len(self.grades) != len(self.grade_bounds) + 1:
             yield "grade_bounds", f"must be one fewer than grades ({len(self.grades)})"
 
 
-class DebateConfig(AlgorithmConfig):
-    """Settings that every algorithm with debates has."""
+class RoundsConfig(AlgorithmConfig):
+    """Settings of every algorithm whose agents answer in rounds, and then vote."""
 
     holds_debates: ClassVar[bool] = True
 
-    agents: Count  # A, debaters
-    turns: Count  # T
+    agents: Count  # A of MAPoRL, N of MAFT
+    turns: Count  # T of MAPoRL; M of MAFT, a first of generation agents, then critics'
+    evaluation_agents: Count  # while evaluating; agent i is played as agent i mod agents
+    evaluation_turns: Count  # while evaluating; later turns are played by the last one's policy
+    vote_ties: Literal["expected", "random", "lexicographic"]
+    unreadable_votes: Literal["dropped", "counted"]
+
+
+class DebateConfig(RoundsConfig):
+    """Settings that `maporl` and `sft` share."""
+
     param_sharing: Literal["shared", "per_agent", "per_turn", "per_turn_agent"]
     train_turns: list[int] | None  # from 1; the others are spoken by the frozen start; None: all
-    evaluation_agents: Count  # A while evaluating; debater i plays as agent i mod agents
-    evaluation_turns: Count  # T while evaluating; later turns are played by the last one's policy
-    vote_ties: Ties
-    unreadable_votes: Unreadable
     consensus: PositiveShare | None  # share of equal answers that ends a debate; None: never
     verifier_feedback: bool
     prompts: DebatePrompts
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         yield from super().conflicts()
         for key, turns in (("agents", self.turns), ("evaluation_agents", self.evaluation_turns)):
             count = getattr(self, key)
@@ -104,9 +106,6 @@ class DebateConfig(AlgorithmConfig):
     def names(self) -> list[str]:
         return list(self.policies())
 
-    def policy_count(self) -> int:
-        return len(self.policies())
-
 
 class GuardConfig(Settings):
     """Which answers get a penalty in place of their score; None turns a guard off."""
@@ -139,7 +138,7 @@ class MaporlConfig(PPOConfig, DebateConfig):
     bonus_from: Literal["ground_truth", "verifier"]
     guards: GuardConfig
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         yield from super().conflicts()
         most = self.sampling.max_response_tokens
         if (self.guards.min_tokens or 0) > most:
@@ -153,6 +152,9 @@ class MaporlConfig(PPOConfig, DebateConfig):
     def turns_per_policy(self) -> int:
         places = self.agents * len(self.trained) // len(self.policies())
         return self.prompts_per_iteration * places
+
+    def rows_sampled(self) -> int:
+        return self.turns_per_policy()
 
 
 class RequestsConfig(Settings):
@@ -222,14 +224,11 @@ class DiversityConfig(Settings):
     max_tokens: Count  # what they read at most of a text; the scorer reads the question with it
 
 
-class MaftConfig(SupervisedConfig):
+class MaftConfig(SupervisedConfig, RoundsConfig):
     """Settings of `algorithm=maft`; `learning_rate` and `epochs` are those of generation agents."""
 
-    holds_debates: ClassVar[bool] = True
     new_each_training: ClassVar[bool] = True
 
-    agents: Count  # N
-    turns: Count  # M: the first is a generation agent's, later ones are a critic agent's
     policies: Literal["specialised", "generation", "single"]
     select: Literal["own", "agreeing", "correct"]  # eq. 1 | all that equal the label | STaR
     labels: Literal["vote", "answer"]
@@ -240,16 +239,12 @@ class MaftConfig(SupervisedConfig):
     critic_epochs: Count
     critic_learning_rate: Positive
     later_learning_rate: Positive | None  # of both kinds after the first iteration; None: as in it
-    evaluation_agents: Count  # N while evaluating; agent i is played by the policy of i mod agents
-    evaluation_turns: Count  # M while evaluating
-    vote_ties: Ties
-    unreadable_votes: Unreadable
     identities: bool
     prompts: MaftPrompts
     endpoint: EndpointConfig | None  # a chat model in place of the model; None: the model itself
     diversity: DiversityConfig
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         yield from super().conflicts()
         if self.policies == "specialised" and self.turns == 1 and self.iterations > 0:
             yield "turns", "must be at least 2 with algorithm.policies=specialised, for critics"
@@ -275,12 +270,6 @@ class MaftConfig(SupervisedConfig):
 
     def trains_on(self) -> bool:
         return self.start == "previous" and self.iterations > 1
-
-    def one_engine(self, sharing: str) -> bool:
-        return sharing == "copies" and self.policy_count() > 1
-
-    def policy_count(self) -> int:
-        return len(self.names())
 
     def speaks_remotely(self) -> bool:
         return self.endpoint is not None

@@ -1,12 +1,16 @@
-"""One experiment: the settings of all groups together."""
+"""One experiment: what its groups can name, and the settings of all of them together."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from cory.config import algorithm, debate, offline, task
 from cory.config.base import (
-    Conflict,
+    Conflicts,
     Count,
     Number,
     Settings,
@@ -14,9 +18,111 @@ from cory.config.base import (
     Words,
     chosen,
     matching,
+    require,
 )
-from cory.config.hardware import HardwareConfig
 from cory.config.model import ModelConfig
+
+
+@dataclass(frozen=True)
+class Option:
+    """A task, reward or algorithm: its settings, and what builds it from them."""
+
+    settings: type[Settings]
+    builder: str  # module:name of a class or function, imported when a run is built
+
+
+# builder: (settings, tokenizer, random stream of the order of training prompts) -> Task
+TASKS: Mapping[str, Option] = {
+    "imdb": Option(task.ImdbConfig, "cory.tasks.imdb:ImdbTask"),
+    **dict.fromkeys(
+        ("gsm8k", "arithmetic", "tinygsm", "anli", "math", "mmlu", "prompts"),
+        Option(task.PromptsConfig, "cory.tasks.prompts:PromptsTask"),
+    ),
+    **dict.fromkeys(
+        ("taboo", "twenty_questions", "guess_my_city"),
+        Option(task.GameConfig, "cory.tasks.game:GameTask"),
+    ),
+}
+# builder: (settings, task, device, run) -> Reward
+REWARDS: Mapping[str, Option] = {
+    "python": Option(task.PythonRewardConfig, "cory.rewards.python_function:PythonReward"),
+    "returned": Option(task.ExactMatchConfig, "cory.rewards.exact_match:Returned"),
+    "classifier": Option(task.ClassifierConfig, "cory.rewards.classifier:Classifier"),
+    "sentiment": Option(task.ClassifierConfig, "cory.rewards.classifier:Classifier"),
+    "judge": Option(task.JudgeConfig, "cory.rewards.judge:Judge"),
+    "sum": Option(task.SumConfig, "cory.rewards.weighted_sum:WeightedSum"),
+    "exact_match": Option(task.ExactMatchConfig, "cory.rewards.exact_match:ExactMatch"),
+    "verifier": Option(task.VerifierRewardConfig, "cory.rewards.verifier:Verifier"),
+    "game_outcome": Option(task.GameOutcomeConfig, "cory.rewards.game_outcome:GameOutcome"),
+}
+# builder: (settings, Parts) -> Algorithm
+ALGORITHMS: Mapping[str, Option] = {
+    "ppo": Option(algorithm.PPOConfig, "cory.algorithms.ppo:build_ppo"),
+    "grpo": Option(algorithm.PPOConfig, "cory.algorithms.ppo:build_ppo"),
+    "rloo": Option(algorithm.PPOConfig, "cory.algorithms.ppo:build_ppo"),
+    "cory": Option(algorithm.CoryConfig, "cory.algorithms.cory:build_cory"),
+    "team": Option(algorithm.TeamConfig, "cory.algorithms.team:build_team"),
+    "maporl": Option(debate.MaporlConfig, "cory.algorithms.maporl:build_maporl"),
+    "verifier": Option(debate.VerifierConfig, "cory.algorithms.verifier:build_verifier"),
+    "sft": Option(debate.SFTConfig, "cory.algorithms.sft:build_sft"),
+    "imitation": Option(offline.OfflineConfig, "cory.algorithms.spag:build_imitation"),
+    "spag": Option(offline.SpagConfig, "cory.algorithms.spag:build_spag"),
+    "maft": Option(debate.MaftConfig, "cory.algorithms.maft:build_maft"),
+}
+# what a table is called in an error -> the table
+KINDS = {"task": TASKS, "reward": REWARDS, "algorithm": ALGORITHMS}
+
+
+def option(kind: str, name: str) -> Option:
+    """The task, reward or algorithm of this name; ConfigError where there is none."""
+    known = KINDS[kind]
+    require(name in known, f"{kind}.name={name}: must be one of {', '.join(sorted(known))}")
+    return known[name]
+
+
+def builder(kind: str, name: str) -> Any:
+    """The class or function that builds the task, reward or algorithm of this name."""
+    return resolve_name(option(kind, name).builder)
+
+
+def cores() -> int:
+    """Number of processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class HardwareConfig(Settings):
+    """Settings of `hardware=`: they may change speed, never the result beyond rounding."""
+
+    name: Text
+    device: Literal["cpu", "cuda"]
+    nodes: Count  # machines, each started by the same command
+    processes: Count  # per node
+    rendezvous: Annotated[Text, Field(pattern=r"^\S+:[0-9]{1,5}$")] | None  # host:port of a node
+    zero_stage: Literal[0, 1, 2, 3]
+    keep_whole_below: Number  # ZeRO-3: weights of fewer elements stay whole in every process
+    offload_optimizer: bool
+    offload_parameters: bool
+    gradient_checkpointing: bool
+    microbatch_size: Count  # at most this many turns per forward and backward pass
+    rollout_batch_size: Count  # at most this many turns per scoring pass
+    generation_batch_size: Count | None  # at most this many per generation pass; None: as many
+    cuda_graphs: bool
+
+    def conflicts(self) -> Conflicts:
+        if self.nodes > 1 and self.rendezvous is None:
+            yield "nodes", "needs hardware.rendezvous=host:port, which all nodes reach"
+
+    @property
+    def responses_at_once(self) -> int:
+        """Turns per generation pass of one process."""
+        return self.generation_batch_size or self.rollout_batch_size
+
+    @property
+    def world(self) -> int:
+        """Processes on all nodes together."""
+        return self.nodes * self.processes
 
 
 class EvaluationConfig(Settings):
@@ -31,7 +137,7 @@ class EvaluationConfig(Settings):
     probes: list[Words]  # texts that every agent answers at the end, kept in samples.jsonl
     before: bool  # also before the training, with the same prompts and random numbers as after it
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         if max(self.k) > self.samples:
             yield "k", f"must not exceed evaluation.samples={self.samples}"
 
@@ -95,7 +201,7 @@ class Config(Settings):
         trains = algorithm.iterations > 0 and not getattr(algorithm, "collect_only", False)
         return self.evaluation.before and trains
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         if self.parallel_runs in (None, 1):
             return
         if self.hardware.device != "cpu" or self.hardware.nodes > 1:  # they share its cores

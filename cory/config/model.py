@@ -1,13 +1,12 @@
 """Language models: those that are loaded (`model=`), and one behind an endpoint (`endpoint=`)."""
 
-from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from cory.config.base import (
-    Conflict,
+    Conflicts,
     Count,
     NotNegative,
     Number,
@@ -33,7 +32,7 @@ class PrecisionConfig(Settings):
     compute_precision: Literal["fp32", "tf32", "bf16", "fp16"]  # of matrix products
     attention: Literal["auto", "eager", "sdpa", "flash_attention_2"]
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         """Products in another precision than the weights': of nf4, or less exact ones of fp32."""
         yield from super().conflicts()
         products, weights = self.compute_precision, self.precision
@@ -104,7 +103,7 @@ class EndpointConfig(Settings):
     timeout: Positive  # seconds without a sign of life after which a try has failed
     plain_http: bool  # whether the key may go to another machine without encryption
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         """An API key goes to other machines only encrypted, unless a setting allows it."""
         try:
             parts = urlsplit(self.base_url)

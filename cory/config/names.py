@@ -9,7 +9,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
 from omegaconf import DictConfig, OmegaConf
 
-from cory.config.errors import ConfigError, require
+from cory.config.base import ConfigError, require
 
 # a finished run of a sweep, of the same scale, fidelity and seed
 RUN = "outputs/runs/{scale}/{fidelity}/{name}/seed{seed}"

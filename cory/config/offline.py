@@ -1,6 +1,5 @@
 """Settings of `algorithm=imitation` and `spag`: learning from games that were played before."""
 
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -8,7 +7,7 @@ from pydantic import Field
 from cory.config.algorithm import AlgorithmConfig
 from cory.config.base import (
     Between0And1,
-    Conflict,
+    Conflicts,
     Count,
     NotNegative,
     Number,
@@ -16,7 +15,6 @@ from cory.config.base import (
     Text,
     with_fields,
 )
-from cory.config.errors import require
 from cory.config.model import EndpointConfig
 
 # any other value is the folder of a run
@@ -39,7 +37,7 @@ class InstructionsConfig(Settings):
 
 
 class OfflineConfig(AlgorithmConfig):
-    """Settings that imitation and self-play share: learning from a stored set of games."""
+    """Settings of `algorithm=imitation`, and of all that learns from a stored set of games."""
 
     iterations_per_epoch: Count | None  # iterations on one set of games; None: all
     games: Text  # self_play | scripted | endpoint | none, or a file of games
@@ -57,7 +55,7 @@ class OfflineConfig(AlgorithmConfig):
     test_greedy: bool
     endpoint: EndpointConfig | None
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         yield from super().conflicts()
         if self.asks_endpoint and self.endpoint is None:
             yield "endpoint", "must be given where one plays: (+)endpoint@algorithm.endpoint=openai"
@@ -77,19 +75,6 @@ class OfflineConfig(AlgorithmConfig):
         untaught = self.games == "none" and self.instructions.per_iteration == 0
         if untaught and self.iterations > 0:
             yield "games", "needs algorithm.instructions.per_iteration above 0 to learn from"
-
-    def check_instructions(self, model: str, context: int) -> None:
-        """ConfigError where an instruction could be longer than what a model reads at once.
-
-        model: its setting and name, as model=tiny
-        """
-        longest = self.instructions.max_tokens
-        learns = self.instructions.per_iteration > 0 and self.iterations > 0
-        require(
-            not learns or self.collect_only or longest <= context,
-            f"algorithm.instructions.max_tokens={longest} exceeds the context of {model} "
-            f"({context} tokens)",
-        )
 
     @property
     def played_against(self) -> dict[str, str]:
@@ -125,10 +110,6 @@ class OfflineConfig(AlgorithmConfig):
     def follows_run_length(self) -> bool:
         return False  # the schedule runs over one set of games
 
-    def turns_per_policy(self) -> int:
-        """One full minibatch; the number of winners' utterances is known only after the games."""
-        return self.minibatch_size
-
     def rows_sampled(self) -> int:
         return self.game_batch
 
@@ -137,12 +118,8 @@ class OfflineConfig(AlgorithmConfig):
         return "start" in self.played_against.values()
 
 
-class ImitationConfig(OfflineConfig):
-    """Settings of `algorithm=imitation`: winners are to be imitated (Cheng et al., eq. 8)."""
-
-
 class SpagConfig(OfflineConfig):
-    """Settings of `algorithm=spag`: self-play and offline reinforcement learning (eq. 12)."""
+    """Settings of `algorithm=spag`: offline reinforcement learning from self-play (eq. 12)."""
 
     decay: Between0And1  # gamma: weight of a turn relative to the one after it
     normaliser: Literal["exact", "printed"]  # whether a game's rewards add up to 1

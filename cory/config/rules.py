@@ -1,6 +1,7 @@
 """From composed YAML to checked settings; and the rules that span several groups of them."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -8,15 +9,20 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from cory.config.algorithm import PPOConfig, SupervisedConfig
-from cory.config.base import Conflict, Settings, fields_of, typed
+from cory.config.base import (
+    ConfigError,
+    Conflicts,
+    Settings,
+    fields_of,
+    line,
+    lines_of,
+    require,
+    typed,
+)
 from cory.config.debate import DebateConfig, MaftConfig, MaporlConfig, VerifierConfig
-from cory.config.errors import ConfigError, line, lines_of, require
-from cory.config.experiment import Config
-from cory.config.hardware import BatchPlan, batch_plan
+from cory.config.experiment import Config, option
 from cory.config.offline import OfflineConfig
-from cory.config.options import option
-from cory.config.reward import beyond_shares, judges
-from cory.config.task import GameConfig
+from cory.config.task import GameConfig, judges
 
 # What settings need of others: `key=value|value`, or `key`: any value but null, 0, and false. It is
 # said of runs that have both settings.
@@ -27,6 +33,7 @@ NEEDS = {
     "algorithm.ratio=response": "algorithm.loss_average=responses",  # one loss for each response
     "algorithm.loss_average_turns": "algorithm.loss_average=tokens",
     "algorithm.kl_loss=full": "algorithm.kl_in=loss",
+    "algorithm.collective_reward=false": "algorithm.credit=all",  # others share it out
     "algorithm.alternation": "algorithm.param_sharing=per_turn|per_turn_agent",
     "algorithm.requests": "algorithm.balance=true model.chat=true",
     "algorithm.select=correct": "algorithm.agents=1 algorithm.turns=1 algorithm.labels=vote",
@@ -71,7 +78,6 @@ NEEDS = {
     # debaters' models differ
     "partner": "algorithm.param_sharing=per_agent|per_turn_agent",
 }
-Conflicts = Iterator[Conflict]
 
 
 def value_at(settings: Any, key: str) -> Any:
@@ -131,6 +137,35 @@ def refusals_together(config: Config) -> Iterator[str]:
         plan_of(config)
     except ConfigError as error:
         yield str(error)
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """Numbers derived from the three configured batch sizes and the number of processes."""
+
+    microbatch: int  # turns per forward and backward pass of one process
+    accumulation: int  # microbatches per optimiser step
+
+
+def batch_plan(
+    turns: int, minibatch: int, microbatch: int, processes: int, fills: bool = False
+) -> BatchPlan:
+    """Derives the plan; ConfigError where a division leaves a remainder.
+
+    turns: from which one policy learns in an iteration
+    fills: a minibatch of fewer turns than processes is filled up with absent ones, one process each
+    """
+    key = f"algorithm.minibatch_size={minibatch}"
+    require(turns % minibatch == 0, f"{key}: must divide a policy's {turns} turns per iteration")
+    alone = fills and minibatch < processes
+    whole = alone or minibatch % processes == 0
+    require(whole, f"{key}: must be a multiple of the number of processes, {processes}")
+    share = 1 if alone else minibatch // processes
+    micro = min(microbatch, share)
+    times = "" if processes == 1 else f" times the number of processes, {processes}"
+    most = f"hardware.microbatch_size={micro}{times}"
+    require(share % micro == 0, f"{key}: must be a multiple of {most}")
+    return BatchPlan(micro, share // micro)
 
 
 def plan_of(config: Config) -> BatchPlan:
@@ -259,11 +294,11 @@ def of_games(config: Config) -> Conflicts:
 
 def of_debates(config: Config) -> Conflicts:
     """Incentives, agents of a second model, and evaluations of several agents."""
-    algorithm, beyond = config.algorithm, beyond_shares(config.reward)
+    algorithm, output = config.algorithm, getattr(config.reward, "output", "")
     shapes = isinstance(algorithm, MaporlConfig) and algorithm.shapes
-    if shapes and algorithm.bonus_from == "verifier" and beyond is not None:
+    if shapes and algorithm.bonus_from == "verifier" and output in ("logit", "grade"):
         rule = "counts scores above 0.5 as right: it needs scores from 0 to 1"
-        yield "algorithm.bonus_from", f"{rule}, got {beyond}"
+        yield "algorithm.bonus_from", f"{rule}, got reward.output={output}"
     agents = getattr(algorithm, "agents", algorithm.policy_count())
     speaks = "partner" in getattr(algorithm, "fixed_agents", {}).values()
     if speaks and config.partner is None:

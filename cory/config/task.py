@@ -1,7 +1,6 @@
-"""Settings of `task=`."""
+"""Settings of `task=` and `reward=`: what is asked, and how responses are scored."""
 
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -9,8 +8,9 @@ from cory.config.base import (
     RISING,
     TWO,
     Between0And1,
-    Conflict,
+    Conflicts,
     Count,
+    FunctionName,
     NotNegative,
     Number,
     Positive,
@@ -18,10 +18,12 @@ from cory.config.base import (
     Share,
     Text,
     Words,
+    chosen,
     fields_of,
     matching,
     with_fields,
 )
+from cory.config.model import EndpointConfig, PackedConfig, PrecisionConfig
 
 # what text from a new "Question:" on counts for, in a response
 IGNORED, NO_ANSWER = "ignored", "no_answer"
@@ -77,7 +79,7 @@ class PromptsConfig(Settings):
         """The columns that `prompt_template` names beside {prompt}."""
         return [field for field in fields_of(self.prompt_template) if field != "prompt"]
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         if self.answer_column == self.prompt_column:
             yield "answer_column", "must not be task.prompt_column: agents would read the answers"
         if not {"query", "prompt"} & {*fields_of(self.observer_template)}:
@@ -95,7 +97,7 @@ class ImdbConfig(PromptsConfig):
     min_characters: Number  # shorter reviews are left out
     min_prompt_tokens: Count  # a prompt is the first n tokens of a review, n drawn anew each time
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Conflicts:
         yield from super().conflicts()
         if self.max_prompt_tokens < self.min_prompt_tokens:
             least = self.min_prompt_tokens
@@ -176,3 +178,94 @@ class GameConfig(Settings):
     nouns: bool  # package: only words that can be nouns
     texts: GameTexts
     scripted: ScriptedConfig
+
+
+class PythonRewardConfig(Settings):
+    """Settings of `reward=python`: a function of the user's, called as TRL calls one."""
+
+    name: Text
+    function: FunctionName
+
+
+class ClassifierConfig(PrecisionConfig):
+    """Settings of `reward=classifier` and `sentiment`: an output of a sequence classifier."""
+
+    name: Text
+    path: Text  # sequence-classification checkpoint: hub name, folder or asset:
+    label: Text | None  # the class whose output is the score; None: the only one that there is
+    output: Literal["logit", "probability"]
+    chat: bool | None  # through its tokenizer's chat template; None: where there is one
+    max_tokens: Count | None  # to which texts are cut; None: as many as the model can read
+    batch_size: Count  # texts per forward pass
+
+
+class ExactMatchConfig(Settings):
+    """Settings of `reward=exact_match`: 1 for a right answer, else 0; and `returned`: by a play."""
+
+    name: Text
+
+
+class VerifierRewardConfig(PackedConfig):
+    """Settings of `reward=verifier`: how likely a trained verifier finds a response to be right."""
+
+    name: Text
+    path: Text  # folder of a verifier: agents/verifier of a run with algorithm=verifier
+    base: Text | None  # what an adapter lies on; None: what its folder names
+    chat: bool  # questions go through its tokenizer's chat template, as while it was trained
+    batch_size: Count  # responses per forward pass
+
+
+class GameOutcomeConfig(Settings):
+    """Settings of `reward=game_outcome`: 1 for winning a game, -1 for losing it, 0 for a tie."""
+
+    name: Text
+    broken_rules: Literal["ignored", "lose"]
+
+
+class JudgeEndpointConfig(EndpointConfig):
+    """Which chat model grades responses; as `EndpointConfig`."""
+
+    key: ClassVar[str] = "reward.endpoint"
+
+
+class JudgeConfig(Settings):
+    """Settings of `reward=judge`: a chat model behind an endpoint grades by a rubric."""
+
+    name: Text
+    rubric: Annotated[Text, with_fields("lowest", "highest", "mark")]
+    request: Annotated[Text, with_fields("query", "response", allowed=["answer"])]
+    mark: Words  # stands before the grade in its reply
+    lowest: float  # of the grades
+    highest: float
+    output: Literal["grade", "share"]
+    endpoint: JudgeEndpointConfig
+
+    def conflicts(self) -> Conflicts:
+        if self.lowest >= self.highest:
+            yield "lowest", f"must be below highest={self.highest}"
+
+
+class SumConfig(Settings):
+    """Settings of `reward=sum`: several rewards, weighted and added."""
+
+    name: Text
+    parts: dict[str, Annotated[Any, chosen("reward")]]
+    weights: dict[str, float]  # name of a part -> number; a part that is not named has 1
+
+    def conflicts(self) -> Conflicts:
+        if not self.parts:
+            yield "parts", "must not be empty: +reward@reward.parts.<name>=<option> adds one"
+        for name, part in self.parts.items():
+            if part.name in ("sum", "game_outcome"):
+                yield f"parts.{name}.name", "cannot be a part of a sum"
+        known = ", ".join(self.parts)
+        for name in self.weights:
+            if name not in self.parts:
+                yield "weights", f"must be of parts: {name} is none; there are {known}"
+
+
+def judges(reward: Any) -> dict[str, Any]:
+    """The rewards of a run by their group of settings: one, or the parts of a sum."""
+    if not isinstance(reward, SumConfig):
+        return {"reward": reward}
+    return {f"reward.parts.{name}": part for name, part in reward.parts.items()}

@@ -18,7 +18,7 @@ from deepspeed.ops import __compatible_ops__ as deepspeed_ops
 from torch import Tensor
 
 from cory import distributed
-from cory.config import BatchPlan, HardwareConfig, OptimiserConfig
+from cory.config import AlgorithmConfig, BatchPlan, HardwareConfig
 from cory.models.actor_critic import DTYPES, ActorCriticModel
 from cory.models.loading import load_plain
 from cory.models.optimiser import CODES, new_optimiser, rate_groups
@@ -96,7 +96,7 @@ class Engine:
     def __init__(
         self,
         model: ActorCriticModel,
-        settings: OptimiserConfig,
+        settings: AlgorithmConfig,
         hardware: HardwareConfig,
         plan: BatchPlan,
         precision: str,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import Parameter
 
-from cory.config import OptimiserConfig
+from cory.config import AlgorithmConfig
 from cory.models.actor_critic import is_of_head
 from cory.models.loading import load_plain
 
@@ -21,7 +21,7 @@ CODES = ("qmap1", "qmap2")
 
 
 def rate_groups(
-    trainable: Mapping[str, Parameter], settings: OptimiserConfig
+    trainable: Mapping[str, Parameter], settings: AlgorithmConfig
 ) -> list[tuple[float, list[Parameter]]]:
     """Weights that share a learning rate, behind its multiple of `algorithm.learning_rate`.
 
@@ -35,7 +35,7 @@ def rate_groups(
     return [(1.0, rest), (factor, head)]
 
 
-def new_optimiser(groups: Sequence[Sequence[Parameter]], settings: OptimiserConfig) -> Any:
+def new_optimiser(groups: Sequence[Sequence[Parameter]], settings: AlgorithmConfig) -> Any:
     """AdamW over groups of weights: torch's, or bitsandbytes' with both moments in 8 bits.
 
     The latter (Dettmers et al., 2022) keeps moments of fewer than 4,096 elements in 32 bits.

@@ -5,7 +5,7 @@ And no reward but what a play returns.
 
 from typing import Any
 
-from cory.config import ConfigError, ExactMatchConfig, ReturnedConfig
+from cory.config import ConfigError, ExactMatchConfig
 from cory.episode import Episode
 from cory.rewards import Reward
 from cory.tasks import Task
@@ -30,7 +30,7 @@ class ExactMatch(Reward):
 class Returned(Reward):
     """Stands where `algorithm.play` returns the rewards; refuses to score."""
 
-    def __init__(self, config: ReturnedConfig, task: Any, device: Any, run: Any) -> None:
+    def __init__(self, config: Any, task: Any, device: Any, run: Any) -> None:
         pass
 
     def score(self, episodes: list[Episode]) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cory import distributed
-from cory.config import OptimiserConfig
+from cory.config import AlgorithmConfig
 from cory.episode import Metrics
 from cory.functional.losses import share_of_peak
 from cory.models.policy import Policy
@@ -48,7 +48,7 @@ class Stage:
 
 
 def paced(
-    batches: Iterable[Rows], steps: int, stage: Stage, settings: OptimiserConfig, policy: Policy
+    batches: Iterable[Rows], steps: int, stage: Stage, settings: AlgorithmConfig, policy: Policy
 ) -> Iterator[Rows]:
     """The minibatches of a part of a stage, each once its learning rate is set.
 

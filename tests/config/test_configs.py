@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from hydra.errors import MissingConfigException
@@ -15,7 +16,7 @@ from cory.config import (
     plan_of,
     read_sweep,
 )
-from cory.config.options import ALGORITHMS, REWARDS, TASKS, load
+from cory.config.experiment import ALGORITHMS, REWARDS, TASKS
 from cory.runtime.hydra_setup import compose
 from tests.support.composing import CONF, compose_config, leaves, options, parsed, run_for
 
@@ -181,7 +182,8 @@ def test_every_option_parses_and_has_its_name(group: str) -> None:
             names.add(cfg[group].name)
             assert option == cfg[group].name or option.startswith(f"{cfg[group].name}_")
     if table := TABLES.get(group):
-        assert names == set(table) and all(callable(load(one.builder)) for one in table.values())
+        builders = [resolve_name(one.builder) for one in table.values()]
+        assert names == set(table) and all(map(callable, builders))
 
 
 @pytest.fixture

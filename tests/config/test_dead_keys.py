@@ -21,7 +21,7 @@ from mypy.types import Instance, ProperType, Type, TypeVarType, UnionType, get_p
 
 import cory.config
 from cory.config import Settings
-from cory.config.options import ALGORITHMS, KINDS, REWARDS, TASKS, Option
+from cory.config.experiment import ALGORITHMS, KINDS, REWARDS, TASKS, Option
 
 ROOT = Path(cory.__file__).resolve().parent
 # a group whose class depends on its name is Any in the code: here it is one of these classes

@@ -14,7 +14,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from cory.config import ConfigError, parse_config
-from cory.config.errors import OF_TRL, flat, meant, typed
+from cory.config.base import OF_TRL, flat, meant, typed
 from cory.config.names import LOADER
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config, parsed
@@ -82,7 +82,7 @@ model.compute_precision=tf32
 model.dropout=true -> needs an algorithm whose updates compare
 algorithm.kl_horizon=12 ; algorithm.kl_controller=adaptive
     -> must be above a fifth of the 64 turns of a policy in
-algorithm.credit=mean ; algorithm.collective_reward=false -> needs algorithm.collective_reward=true
+algorithm.collective_reward=false ; algorithm.credit=mean -> needs algorithm.credit=all, got mean
 algorithm.kl_loss=full ; algorithm.kl_in=loss ; model.sharing=adapters ; hardware.zero_stage=3
     -> needs hardware.zero_stage of at most 2, or model.sharing=copies: shared weights
 algorithm.max_mean_ratio=2 ; hardware.microbatch_size=32
