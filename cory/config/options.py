@@ -39,7 +39,7 @@ REWARDS: Mapping[str, Option] = {
     "classifier": Option(reward.ClassifierConfig, "cory.rewards.classifier:Classifier"),
     "sentiment": Option(reward.ClassifierConfig, "cory.rewards.classifier:Classifier"),
     "judge": Option(reward.JudgeConfig, "cory.rewards.judge:Judge"),
-    "sum": Option(reward.SumConfig, "cory.rewards.weighted_sum:WeightedSum"),
+    "sum": Option(reward.SumConfig, "cory.rewards:WeightedSum"),
     "exact_match": Option(reward.ExactMatchConfig, "cory.rewards.exact_match:ExactMatch"),
     "verifier": Option(reward.VerifierRewardConfig, "cory.rewards.verifier:Verifier"),
     "game_outcome": Option(reward.GameOutcomeConfig, "cory.rewards.game_outcome:GameOutcome"),

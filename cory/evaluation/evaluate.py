@@ -37,19 +37,17 @@ from cory.tasks import Task
 def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> Metrics:
     """Mean scores, and the share of prompts solved where the right answers are known."""
     metrics: Metrics = {}
+    count, known = len(responses.prompts), responses.prompts[0].answer is not None
     for who, turns in turns_by_role(responses).items():
         # float32, as all means of scores here
         scores = [float(turn["score"]) for row in turns for turn in row]
         score = torch.tensor(scores).mean().item()
-        each = [mean(float(turn["score"]) for turn in row) for row in turns]
-        count = len(responses.prompts)
-        known = responses.prompts[0].answer is not None
+        each = by_prompt([mean(float(turn["score"]) for turn in row) for row in turns], count)
         solved = solved_by_prompt(task, responses, turns) if known else None
         if responses.samples is not None:
             metrics[f"eval/score/{who}"] = score
             counted = {*scores} <= {0.0, 1.0}  # what is right, or passes a test
-            tries = responses.samples if counted else None
-            request.scores.add(f"eval/score/{who}", by_prompt(each, count), tries)
+            request.scores.add(f"eval/score/{who}", each, responses.samples if counted else None)
             metrics |= part_metrics(who, turns)
             if solved is not None:
                 for k in request.config.k:
@@ -59,7 +57,7 @@ def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> M
                 request.scores.add(f"eval/pass_at_{k}/{who}", passed, responses.samples)
         elif solved is None:
             metrics[f"eval/greedy/{who}"] = score
-            request.scores.add(f"eval/greedy/{who}", by_prompt(each, count), None)
+            request.scores.add(f"eval/greedy/{who}", each, None)
         else:
             first = [float(tries[0]) for tries in solved]
             metrics |= mean_with_interval("greedy", who, first, len(solved))
@@ -118,7 +116,7 @@ def mean_with_interval(name: str, who: str, values: list[float], responses: int)
     """The mean of the prompts' values and its 95 % interval."""
     low, high = interval(values, responses)
     return {
-        f"eval/{name}/{who}": sum(values) / len(values),
+        f"eval/{name}/{who}": mean(values),
         f"eval/{name}_low/{who}": low,
         f"eval/{name}_high/{who}": high,
     }
@@ -138,8 +136,7 @@ def return_metrics(
     metrics: Metrics = {}
     for who, values in paid.items():
         metrics[f"eval/{name}/{who}"] = mean(values)
-        each = by_prompt(values, len(responses.prompts))
-        request.scores.add(f"eval/{name}/{who}", each, None)
+        request.scores.add(f"eval/{name}/{who}", by_prompt(values, len(responses.prompts)), None)
     if responses.samples is not None and responses.prompts[0].answer is not None:
         solved = solved_by_prompt(task, responses, [row[-1:] for row in rows])
         for k in request.config.k:

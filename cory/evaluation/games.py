@@ -158,12 +158,10 @@ def game_metrics(matches: Sequence[Match], roles: Sequence[str], scores: PromptS
                 scores.add(f"eval/win_rate_{role}/{opponent}", rates[-1], tries)
         if len(rates) == len(roles):
             means = [mean(of_word) for of_word in zip(*rates, strict=True)]
-            both = mean_with_error("win_rate", opponent, means)
-            if itself:  # what one role wins the other loses: nothing is left to chance
-                both.pop(f"eval/win_rate_se/{opponent}", None)
-            else:
+            metrics[f"eval/win_rate/{opponent}"] = mean(means)
+            if not itself:  # there what one role wins the other loses: nothing is left to chance
+                metrics |= mean_with_error("win_rate", opponent, means)
                 scores.add(f"eval/win_rate/{opponent}", means, tries * len(roles))
-            metrics |= both
         valid = [line for line in games if line["valid"]]
         metrics[f"eval/invalid/{opponent}"] = 1 - len(valid) / len(games)
         if valid:
