@@ -135,11 +135,10 @@ class MaftMetrics:
         for number in rounds:
             who = f"turn_{number + 1}"
             metrics[f"eval/vote_se/{who}"] = binomial_se(metrics[f"eval/vote/{who}"], len(read))
-            first = [answers[number][0] == gold for answers, gold in read]
+            first = [float(answers[number][0] == gold) for answers, gold in read]
             metrics[f"eval/single/{who}"] = single = mean(first)
             metrics[f"eval/single_se/{who}"] = binomial_se(single, len(first))
-            shares = by_prompt(first, len(responses.prompts))
-            request.scores.add(f"eval/single/{who}", shares, responses.samples or 1)
+            request.scores.add(f"eval/single/{who}", first, 1)  # of each problem there is one
         if request.untrained:
             return metrics
         base = self._base_responses(responses.prompts, request)

@@ -65,7 +65,7 @@ class WeightedSum(Reward):
     """
 
     def __init__(self, config: SumConfig, task: Any, device: Any, run: RunFacts) -> None:
-        self.config = config
+        self.weights = config.weights
         self.parts: dict[str, Reward] = {
             name: builder("reward", part.name)(part, task, device, replace(run, part=name))
             for name, part in config.parts.items()
@@ -97,10 +97,9 @@ class WeightedSum(Reward):
             part.score(episodes)
             for turn in turns:
                 turn.parts[name] = turn.score
-        weights = self.config.weights
         for turn in turns:
             scores = [
-                weights.get(name, 1.0) * score
+                self.weights.get(name, 1.0) * score
                 for name, score in turn.parts.items()
                 if score is not None
             ]
