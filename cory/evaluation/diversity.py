@@ -121,8 +121,8 @@ class Scorer(FrozenModel):
             ).logits
             # after the question, and after each token of the response
             distributions += [
-                mean_distribution(row[: 1 + len(ids)])
-                for row, ids in zip(logits, said, strict=True)
+                mean_distribution(row[: 1 + len(own)])
+                for row, own in zip(logits, said, strict=True)
             ]
         return torch.stack(distributions)
 
