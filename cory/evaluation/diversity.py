@@ -45,8 +45,7 @@ class FrozenModel:
         self.dtype = DTYPES[config.precision]
         self.texts = Texts(load_tokenizer(path, key), f"{key}={path}")
         self.pad = int(self.texts.tokenizer.pad_token_id)
-        own = longest_text(path, key)
-        self.longest = config.max_tokens if own is None else min(config.max_tokens, own)
+        self.longest = min(config.max_tokens, longest_text(path, key) or config.max_tokens)
 
 
 class Encoder(FrozenModel):
