@@ -76,18 +76,10 @@ class GameEvaluator:
 
     def _play(self, request: EvalRequest, match: Match, rows: range) -> list[Line]:
         """Some games of a match, as samples.jsonl keeps them."""
-        own = self.opponents.seats("itself", "itself")
-        other = self.opponents.seats(match.opponent, match.opponent_kind)
-        game = WordGame(
-            self.task.game,
-            self.task.wording,
-            self.fits,
-            {
-                role: (own if match.role in (None, role) else other)[role]
-                for role in self.task.game.roles
-            },
-            lambda key: self.task.max_turns,
-        )
+        task, seats = self.task, self.opponents.seats(match.opponent, match.opponent_kind)
+        if match.role is not None:  # else it plays both
+            seats[match.role] = self.opponents.seats("itself", "itself")[match.role]
+        game = WordGame(task.game, task.wording, self.fits, seats, lambda key: task.max_turns)
         roll_out = RollOut(
             self.opponents.actors,
             self.config.sampling.max_response_tokens,
@@ -166,18 +158,15 @@ def game_metrics(matches: Sequence[Match], roles: Sequence[str], scores: PromptS
         metrics[f"eval/invalid/{opponent}"] = 1 - len(valid) / len(games)
         if valid:
             metrics[f"eval/ties/{opponent}"] = mean(not line["winners"] for line in valid)
-            solved = mean(len(line["winners"]) > 1 for line in valid)
-            metrics[f"eval/solved/{opponent}"] = solved
+            metrics[f"eval/solved/{opponent}"] = mean(len(line["winners"]) > 1 for line in valid)
         if valid and itself:
             solves = by_word([len(line["winners"]) > 1 for line in games], words)
             counts = by_word([line["valid"] for line in games], words)
             scores.add(f"eval/solved/{opponent}", contributions(solves, counts), tries)
         lengths = [(len(line["turns"]) + 1) // 2 for line in games]
         metrics |= mean_with_error("game_turns", opponent, lengths)
-        said_by_policy = (
-            [turn for turn in line["turns"] if turn["agent"] == line["who"]] for line in games
-        )
-        spoken = [turns for turns in said_by_policy if turns]
+        own_turns = [[t for t in line["turns"] if t["agent"] == line["who"]] for line in games]
+        spoken = [turns for turns in own_turns if turns]
         tokens = [mean(turn["tokens"] for turn in said) for said in spoken]
         metrics |= mean_with_error("utterance_tokens", opponent, tokens)
         empty = [mean(not turn["response"] for turn in said) for said in spoken]

@@ -64,17 +64,12 @@ class VerifierEvaluator:
         bundle, model = self.policy.bundle, self.policy.model
         shown, said = [turn.context for turn in turns], [turn.response for turn in turns]
         rows = readings(bundle.texts, shown, said, bundle.context_length)
-        size = self.policy.hardware.rollout_batch_size
-        pad = int(bundle.tokenizer.pad_token_id)
+        size, pad = self.policy.hardware.rollout_batch_size, int(bundle.tokenizer.pad_token_id)
+        judge = partial(correctness_probabilities, model, pad=pad)
         model.eval()
         with self.policy.engine.whole():
             model.activate()
-            return distributed.map_rows(
-                rows,
-                size,
-                lambda batch: correctness_probabilities(model, batch, pad),
-                lambda row: sum(map(len, row)),
-            )
+            return distributed.map_rows(rows, size, judge, lambda row: sum(map(len, row)))
 
 
 def verdict_metrics(questions: Sequence[Sequence[Verdict]], scores: PromptScores) -> Metrics:
