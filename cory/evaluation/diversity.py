@@ -207,7 +207,6 @@ class Diversity:
         agents, to_base = len(debates[0].responses[-1]), self.config.kl_to_base
         # all rounds, or the last one alone
         rounds = range(len(kinds)) if to_base else range(len(kinds) - 1, len(kinds))
-
         model = scorer.loaded()
 
         def kl_metrics(debate: DebateRecord) -> Metrics:
@@ -219,8 +218,7 @@ class Diversity:
                 metrics[f"eval/kl_diversity/turn_{len(kinds)}"] = kl_diversity(by_round[-1])
             for kind in sorted(set(kinds)) if to_base else ():
                 own = by_round[[number for number in rounds if kinds[number] == kind]]
-                between = kl_between(own.flatten(0, 1), logp[len(texts) :])
-                metrics[f"eval/kl_base/{kind}"] = between
+                metrics[f"eval/kl_base/{kind}"] = kl_between(own.flatten(0, 1), logp[len(texts) :])
             return metrics
 
         each = distributed.map_rows(debates, 1, lambda batch: [kl_metrics(d) for d in batch])

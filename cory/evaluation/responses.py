@@ -83,8 +83,7 @@ class ResponseSet:
     kind: str  # MEASURED | PROBE
     prompts: Sequence[Prompt]
     samples: int | None  # responses per prompt; None: one, greedily
-    # of samples.jsonl, one per row
-    lines: list[Line] = field(default_factory=list, kw_only=True)
+    lines: list[Line] = field(default_factory=list, kw_only=True)  # one per row
 
     def __len__(self) -> int:
         return len(self.prompts) * (self.samples or 1)
