@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from omegaconf import OmegaConf
 
 from cory.config import Settings, parse_config, require
 from cory.config.base import Count, Number, Text
@@ -55,12 +54,6 @@ class SuiteConfig(Settings):
     geometric_mean: list[Text]
 
 
-def load_suite(path: Path) -> SuiteConfig:
-    """The suite of a file, checked; ConfigError, OSError or ValueError where it is none."""
-    require(path.is_file(), f"--suite={path.stem}: there is no {path}")
-    return SuiteConfig.model_validate(OmegaConf.to_container(OmegaConf.load(path)))
-
-
 @dataclass(frozen=True)
 class Measurement:
     """How benchmarks are put to one agent of one run."""
@@ -93,9 +86,8 @@ def measure(wanted: Measurement, names: Sequence[str]) -> dict[str, Entry]:
     record = read_record(wanted.run_dir)
     require(record is not None, f"{wanted.run_dir}: the run is not finished: it has no {RECORD}")
     assert record is not None
-    scores: dict[str, Entry] = record.get(IN_RECORD, {}).get(wanted.key, {})
-    if wanted.limit is not None:
-        scores = {}
+    kept = record.get(IN_RECORD, {}).get(wanted.key, {})
+    scores: dict[str, Entry] = kept if wanted.limit is None else {}
     ask = None  # loads the model, where anything is left to ask
     for name in [name for name in names if name not in scores]:
         ask = ask or harness(wanted)

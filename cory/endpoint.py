@@ -1,6 +1,6 @@
 """A chat model behind an OpenAI-compatible endpoint: requests in parallel, replies kept on disk.
 
-May import: config, distributed, runs.
+May import: config, distributed, episode, runs.
 """
 
 import hashlib
@@ -8,7 +8,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,9 +16,9 @@ from typing import Any
 
 from cory import distributed
 from cory.config import ConfigError, EndpointConfig, require
+from cory.episode import Message
 from cory.runs.files import append_lines, keep_lines, read_lines, whole_lines
 
-Message = Mapping[str, str]  # role (system, user, assistant) and content
 Name = tuple[str, str]  # of a request: its key, and a digest of its content and settings
 
 TOO_LONG = "too_long"  # finish reason of a request that the server refuses for its length
@@ -128,7 +128,7 @@ class Endpoint:
         try:
             answer = self.client.chat.completions.create(
                 model=config.model,
-                messages=[dict(message) for message in ask.messages],
+                messages=list(ask.messages),
                 **{name: value for name, value in settings.items() if value is not None},
             )
             return reply_in(answer)

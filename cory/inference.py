@@ -66,13 +66,12 @@ class TrainedTeam:
         self.names: list[str] = list(algorithm.names())  # of the agents
         # agents of other runs, beside which these have learnt
         others = {name: Path(folder) for name, folder in getattr(algorithm, "runs", {}).items()}
-        policies = self._loaded(dict.fromkeys(self.names, run_dir) | others)
-        own = {name: policies[name] for name in self.names}
+        rivals = self._loaded(dict.fromkeys(self.names, run_dir) | others)
+        own = {name: rivals.pop(name) for name in self.names}
         self.actors: dict[str, Actor] = {**own}  # everybody who may speak
         if isinstance(algorithm, DebateConfig):
             self.actors = self._debates().actors(own)
         if isinstance(algorithm, TeamConfig):
-            rivals = {name: policies[name] for name in others}
             for name, kind in algorithm.fixed_agents.items():
                 if kind == "partner":
                     partner = self.models["partner"]

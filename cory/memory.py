@@ -144,16 +144,13 @@ def pass_parts(config: Config, model: ModelConfig, shape: Shape, targets: list[s
     algorithm, hardware, evaluation = config.algorithm, config.hardware, config.evaluation
     each, products = BYTES[model.precision], BYTES[model.compute_precision]
     response, longest = int(algorithm.sampling.max_response_tokens), longest_context(config)
-
-    def rows(turns: int, most: int) -> int:
-        return min(most, -(-turns // hardware.world))
-
     length = min(longest + response, shape.context or longest + response)
     held_out = (evaluation.prompts or SPLIT) * evaluation.samples
-    sampled = rows(max(algorithm.rows_sampled(), held_out), hardware.responses_at_once)
+    turns = algorithm.rows_sampled()
+    sampled = min(hardware.responses_at_once, -(-max(turns, held_out) // hardware.world))
     # where rows are dropped, a layer's old keys are held beside the new for a moment
     cache = sampled * length * (shape.cache + shape.cache // (2 * shape.layers))
-    scored = rows(algorithm.rows_sampled(), hardware.rollout_batch_size)
+    scored = min(hardware.rollout_batch_size, -(-turns // hardware.world))
     micro, kept = plan_of(config).microbatch, shape.saved(targets)
     dtype, device = DTYPES[model.compute_precision], torch.device(hardware.device)
     if attention_for(model.attention, device, dtype) == "eager":  # its softmax, and that rounded

@@ -16,11 +16,12 @@ import sys
 from pathlib import Path
 
 import torch
+from omegaconf import OmegaConf
 
 # else DeepSpeed guesses while it is imported, and says so
 os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
 
-from cory.benchmarks import Entry, Measurement, SuiteConfig, load_suite, measure
+from cory.benchmarks import Entry, Measurement, SuiteConfig, measure
 from cory.config import ConfigError, require
 from cory.runtime.hydra_setup import CONF
 
@@ -51,10 +52,10 @@ def arguments() -> argparse.Namespace:
 
 
 def suite_of(name: str) -> SuiteConfig:
-    """A suite by its file, or by its name in conf/benchmarks/."""
-    return load_suite(
-        Path(name) if name.endswith(".yaml") else CONF / "benchmarks" / f"{name}.yaml"
-    )
+    """A suite by its file, or by its name in conf/benchmarks/; ConfigError, OSError, ValueError."""
+    path = Path(name) if name.endswith(".yaml") else CONF / "benchmarks" / f"{name}.yaml"
+    require(path.is_file(), f"--suite={path.stem}: there is no {path}")
+    return SuiteConfig.model_validate(OmegaConf.to_container(OmegaConf.load(path)))
 
 
 def chosen(suite: SuiteConfig, tasks: str | None, cot: bool) -> list[str]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory import benchmarks
-from cory.benchmarks import Measurement, geometric_mean, load_suite, measure
+from cory.benchmarks import Measurement, geometric_mean, measure
 from cory.models.paths import ASSETS
 from scripts import benchmarks as command
 from tests.support.close import assert_close
@@ -82,7 +82,7 @@ def wanted(tasks: Path, tmp_path: Path) -> Measurement:
     settings = parsed("model=tiny", "algorithm=ppo").model_dump()
     OmegaConf.save(OmegaConf.create(settings), run_dir / "config.yaml")
     (run_dir / "record.json").write_text('{"seed": 3, "final": {"eval/x": 0.1, "y": NaN}}')
-    suite, include = load_suite(tasks / "suite.yaml"), (command.TASKS, tasks)
+    suite, include = command.suite_of(str(tasks / "suite.yaml")), (command.TASKS, tasks)
     return Measurement(run_dir, "agent_0", False, suite, include, None, 2, "cpu")
 
 

@@ -12,8 +12,7 @@ from cory.algorithms.credit import CreditRule, credit_rule
 from cory.config import SamplingConfig, TeamConfig, require
 from cory.endpoint import Endpoint
 from cory.episode import Asked, Context, Episode, Metrics, Turn
-from cory.evaluation.evaluate import TeamEvaluator
-from cory.evaluation.response_scores import return_metrics, returns_of
+from cory.evaluation.evaluate import TeamEvaluator, return_metrics, returns_of
 from cory.evaluation.responses import TEAM
 from cory.functional.credit import mean_over_roles, own_and_later, own_return
 from cory.functional.statistics import mean

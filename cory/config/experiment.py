@@ -50,7 +50,7 @@ REWARDS: Mapping[str, Option] = {
     "classifier": Option(task.ClassifierConfig, "cory.rewards.classifier:Classifier"),
     "sentiment": Option(task.ClassifierConfig, "cory.rewards.classifier:Classifier"),
     "judge": Option(task.JudgeConfig, "cory.rewards.judge:Judge"),
-    "sum": Option(task.SumConfig, "cory.rewards.weighted_sum:WeightedSum"),
+    "sum": Option(task.SumConfig, "cory.rewards:WeightedSum"),
     "exact_match": Option(task.ExactMatchConfig, "cory.rewards.exact_match:ExactMatch"),
     "verifier": Option(task.VerifierRewardConfig, "cory.rewards.verifier:Verifier"),
     "game_outcome": Option(task.GameOutcomeConfig, "cory.rewards.game_outcome:GameOutcome"),

@@ -13,7 +13,7 @@ from cory.config import MaftConfig
 from cory.endpoint import Endpoint
 from cory.episode import Episode, Metrics, Prompt
 from cory.evaluation.diversity import DebateRecord, Diversity
-from cory.evaluation.response_scores import mean_with_interval
+from cory.evaluation.evaluate import mean_with_interval
 from cory.evaluation.responses import TEAM, EvalRequest, ResponseSet, by_prompt
 from cory.functional.credit import answer_changes, rounds_of, transition_rates
 from cory.functional.statistics import binomial_se, mean
@@ -30,18 +30,14 @@ def debate_metrics(
     But for its first two arguments a `TeamEvaluator.team_metrics`. Metrics are named by
     `turn_<n>`: the rounds, from 1.
     """
-    answers = [answers_by_round(task, row["turns"], agents) for row in responses.lines]
-    golds = gold_answers(task, responses)
-    right = [
-        [[answer == gold for answer in given] for given in rounds]
-        for rounds, gold in zip(answers, golds, strict=True)
-    ]
+    debates = read_debates(task, responses, agents)
+    right = [[[answer == gold for answer in given] for given in rounds] for rounds, gold in debates]
     prefix = "" if responses.samples is not None else "greedy_"
     metrics: Metrics = {}
-    for number in range(len(answers[0])):
+    for number in range(len(right[0])):
         votes = [
             vote.score(rounds[number], gold, tie_breaker(request, row, number))
-            for row, (rounds, gold) in enumerate(zip(answers, golds, strict=True))
+            for row, (rounds, gold) in enumerate(debates)
         ]
         who, count = f"turn_{number + 1}", len(responses.prompts)
         means = by_prompt(votes, count)
@@ -60,30 +56,26 @@ def debate_metrics(
     return metrics | transition_metrics(right)
 
 
-def gold_answers(task: Task, responses: ResponseSet) -> list[Hashable | None]:
-    """The right answer to each row's question."""
-    return [task.read(str(responses.prompt(row).answer)) for row in range(len(responses))]
+def read_debates(
+    task: Task, responses: ResponseSet, agents: int
+) -> list[tuple[list[list[Hashable | None]], Hashable | None]]:
+    """The answers of each debate, [round][agent], and the right one.
+
+    After the end of a debate they are those of its last round.
+    """
+    debates = []
+    for row, line in enumerate(responses.lines):
+        rounds: list[list[Hashable | None]] = []
+        for start in range(0, len(line["turns"]), agents):
+            said = [turn["response"] for turn in line["turns"][start : start + agents]]
+            rounds.append(rounds[-1] if None in said else [task.read(text) for text in said])
+        debates.append((rounds, task.read(str(responses.prompt(row).answer))))
+    return debates
 
 
 def tie_breaker(request: EvalRequest, row: int, number: int) -> np.random.Generator:
     """Random numbers for the ties of a row's vote in round `number`, from 0."""
     return np.random.default_rng([request.seed, row, number])
-
-
-def answers_by_round(
-    task: Task, turns: Sequence[dict[str, str | None]], agents: int
-) -> list[list[Hashable | None]]:
-    """The answers of a debate, [round][agent]; after its end, those of its last round."""
-    rounds: list[list[Hashable | None]] = []
-    for start in range(0, len(turns), agents):
-        responses = [turn["response"] for turn in turns[start : start + agents]]
-        ended = all(response is None for response in responses)
-        rounds.append(
-            list(rounds[-1])
-            if ended
-            else [None if response is None else task.read(response) for response in responses]
-        )
-    return rounds
 
 
 def transition_metrics(right: Sequence[Sequence[Sequence[bool]]]) -> Metrics:
@@ -139,39 +131,36 @@ class MaftMetrics:
         vote = VoteRule(config.vote_ties, config.unreadable_votes)
         rounds = range(config.evaluation_turns)
         metrics = debate_metrics(agents, vote, task, responses, request)
-        rows = [row["turns"] for row in responses.lines]
-        answers = [answers_by_round(task, turns, agents) for turns in rows]
-        golds = gold_answers(task, responses)
+        read = read_debates(task, responses, agents)
         for number in rounds:
             who = f"turn_{number + 1}"
-            metrics[f"eval/vote_se/{who}"] = binomial_se(metrics[f"eval/vote/{who}"], len(golds))
-            first = [given[number][0] == gold for given, gold in zip(answers, golds, strict=True)]
+            metrics[f"eval/vote_se/{who}"] = binomial_se(metrics[f"eval/vote/{who}"], len(read))
+            first = [float(answers[number][0] == gold) for answers, gold in read]
             metrics[f"eval/single/{who}"] = single = mean(first)
             metrics[f"eval/single_se/{who}"] = binomial_se(single, len(first))
-            shares = by_prompt(first, len(responses.prompts))
-            request.scores.add(f"eval/single/{who}", shares, responses.samples or 1)
+            request.scores.add(f"eval/single/{who}", first, 1)  # of each problem there is one
         if request.untrained:
             return metrics
         base = self._base_responses(responses.prompts, request)
-        debates = [
-            DebateRecord(
-                question=responses.prompt(row).text,
-                answers=given,
-                votes=[
-                    vote.elected(said, tie_breaker(request, row, number))
-                    for number, said in enumerate(given)
-                ],
-                responses=[
-                    [turn["response"] or "" for turn in turns[start : start + agents]]
-                    for start in range(0, len(turns), agents)
-                ],
-                contexts=[
-                    turn["context"] or responses.prompt(row).text for turn in turns[-agents:]
-                ],
-                base=base[row],
+        debates = []
+        for row, (answers, _) in enumerate(read):
+            question, turns = responses.prompt(row).text, responses.lines[row]["turns"]
+            said = [turn["response"] for turn in turns]
+            debates.append(
+                DebateRecord(
+                    question=question,
+                    answers=answers,
+                    votes=[
+                        vote.elected(answers[number], tie_breaker(request, row, number))
+                        for number in rounds
+                    ],
+                    responses=[
+                        said[start : start + agents] for start in range(0, len(said), agents)
+                    ],
+                    contexts=[turn["context"] or question for turn in turns[-agents:]],
+                    base=base[row],
+                )
             )
-            for row, (given, turns) in enumerate(zip(answers, rows, strict=True))
-        ]
         # generation, critic or single
         kinds = [config.policy(number, 0).partition("_")[0] for number in rounds]
         # a model behind an endpoint is no policy, and is asked for no likelihood

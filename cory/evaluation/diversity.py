@@ -45,8 +45,7 @@ class FrozenModel:
         self.dtype = DTYPES[config.precision]
         self.texts = Texts(load_tokenizer(path, key), f"{key}={path}")
         self.pad = int(self.texts.tokenizer.pad_token_id)
-        own = longest_text(path, key)
-        self.longest = config.max_tokens if own is None else min(config.max_tokens, own)
+        self.longest = min(config.max_tokens, longest_text(path, key) or config.max_tokens)
 
 
 class Encoder(FrozenModel):
@@ -94,27 +93,25 @@ class Scorer(FrozenModel):
         self.texts.fit(model)
         return model
 
-    def shown(self, question: str) -> list[int]:
-        """The token ids of a question; ConfigError where they leave no room for a response."""
-        ids = self.texts.ids([f"{question}\n"])[0]
+    def require_room(self, question: str) -> None:
+        """ConfigError where a question leaves no room for a response."""
+        tokens = len(self.texts.ids([f"{question}\n"])[0])
         require(
-            len(ids) < self.longest,
-            f"{self.key}={self.path}: a question of {len(ids)} tokens leaves no room for a "
-            f"response; it reads {self.longest} ({KEY}.max_tokens={self.config.max_tokens})",
+            tokens < self.longest,
+            f"{self.key}={self.path}: a question of {tokens} tokens leaves no room for a response; "
+            f"it reads {self.longest} ({KEY}.max_tokens={self.config.max_tokens})",
         )
-        return ids
 
     @torch.no_grad()
     def distributions(self, model: Any, question: str, responses: Sequence[str]) -> Tensor:
         """Log-probabilities of each response's mean distribution: (N, V) float32."""
-        shown = self.shown(question)
         read = self.texts.pairs([f"{question}\n"] * len(responses), responses)
-        response_ids = [ids[: self.longest - len(shown)] for _, ids in read]
+        pairs = [(shown, ids[: self.longest - len(shown)]) for shown, ids in read]
         distributions = []
-        for start in range(0, len(response_ids), self.config.batch_size):
-            rows = response_ids[start : start + self.config.batch_size]
+        for start in range(0, len(pairs), self.config.batch_size):
+            shown, said = zip(*pairs[start : start + self.config.batch_size], strict=True)
             # padding stands on the right alone, where nothing that counts can see it
-            ids, attended, mask = pad_turns([shown] * len(rows), rows, self.pad)
+            ids, attended, mask = pad_turns(shown, said, self.pad)
             logits = model(
                 input_ids=ids.to(self.device),
                 attention_mask=attended.long().to(self.device),
@@ -123,7 +120,8 @@ class Scorer(FrozenModel):
             ).logits
             # after the question, and after each token of the response
             distributions += [
-                mean_distribution(row[: 1 + len(r)]) for row, r in zip(logits, rows, strict=True)
+                mean_distribution(row[: 1 + len(own)])
+                for row, own in zip(logits, said, strict=True)
             ]
         return torch.stack(distributions)
 
@@ -157,7 +155,7 @@ class Diversity:
         if config.scorer is not None:
             self.scorer = Scorer(config.scorer, config, device)
             for question in questions:
-                self.scorer.shown(question)
+                self.scorer.require_room(question)
 
     def measure(
         self, debates: Sequence[DebateRecord], kinds: Sequence[str], policies: Sequence[Policy]
@@ -209,7 +207,6 @@ class Diversity:
         agents, to_base = len(debates[0].responses[-1]), self.config.kl_to_base
         # all rounds, or the last one alone
         rounds = range(len(kinds)) if to_base else range(len(kinds) - 1, len(kinds))
-
         model = scorer.loaded()
 
         def kl_metrics(debate: DebateRecord) -> Metrics:
@@ -221,8 +218,7 @@ class Diversity:
                 metrics[f"eval/kl_diversity/turn_{len(kinds)}"] = kl_diversity(by_round[-1])
             for kind in sorted(set(kinds)) if to_base else ():
                 own = by_round[[number for number in rounds if kinds[number] == kind]]
-                between = kl_between(own.flatten(0, 1), logp[len(texts) :])
-                metrics[f"eval/kl_base/{kind}"] = between
+                metrics[f"eval/kl_base/{kind}"] = kl_between(own.flatten(0, 1), logp[len(texts) :])
             return metrics
 
         each = distributed.map_rows(debates, 1, lambda batch: [kl_metrics(d) for d in batch])

@@ -1,14 +1,20 @@
-"""Evaluates agents on held-out prompts: alone on the bare query, and together in their roles."""
+"""Evaluates agents on held-out prompts: alone on the bare query, and together in their roles.
+
+Metrics of scored responses: mean scores, shares of prompts solved, pass@k; returns of teams.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
 
 from cory import distributed
 from cory.config import SamplingConfig
-from cory.episode import Episode, Metrics
-from cory.evaluation.response_scores import score_metrics
+from cory.episode import Metrics
 from cory.evaluation.responses import (
     MEASURED,
     PROBE,
@@ -16,15 +22,148 @@ from cory.evaluation.responses import (
     BeforeEach,
     EvalRequest,
     ResponseSet,
-    as_line,
+    by_prompt,
     in_batches,
     line_turn,
 )
+from cory.functional.statistics import interval, mean, pass_at_k
 from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.runs.files import Line
 from cory.tasks import Task
+
+
+def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> Metrics:
+    """Mean scores, and the share of prompts solved where the right answers are known."""
+    metrics: Metrics = {}
+    count, known = len(responses.prompts), responses.prompts[0].answer is not None
+    for who, turns in turns_by_role(responses).items():
+        # float32, as all means of scores here
+        scores = [float(turn["score"]) for row in turns for turn in row]
+        score = torch.tensor(scores).mean().item()
+        each = by_prompt([mean(float(turn["score"]) for turn in row) for row in turns], count)
+        solved = solved_by_prompt(task, responses, turns) if known else None
+        if responses.samples is not None:
+            metrics[f"eval/score/{who}"] = score
+            counted = {*scores} <= {0.0, 1.0}  # what is right, or passes a test
+            request.scores.add(f"eval/score/{who}", each, responses.samples if counted else None)
+            metrics |= part_metrics(who, turns)
+            if solved is not None:
+                for k in request.config.k:
+                    metrics |= pass_metrics(who, k, solved)
+                k = min(request.config.k)
+                passed = [pass_at_k(sum(own), len(own), k) for own in solved]
+                request.scores.add(f"eval/pass_at_{k}/{who}", passed, responses.samples)
+        elif solved is None:
+            metrics[f"eval/greedy/{who}"] = score
+            request.scores.add(f"eval/greedy/{who}", each, None)
+        else:
+            first = [float(tries[0]) for tries in solved]
+            metrics |= mean_with_interval("greedy", who, first, len(solved))
+            request.scores.add(f"eval/greedy/{who}", first, 1)
+    return metrics
+
+
+def part_metrics(who: str, turns: list[list[dict[str, Any]]]) -> Metrics:
+    """Mean score of each part of a sum of rewards, over the turns that it applies to."""
+    scores: dict[str, list[float]] = {}
+    for turn in (turn for row in turns for turn in row):
+        for part, score in turn.get("parts", {}).items():
+            if score is not None:
+                scores.setdefault(part, []).append(score)
+    return {f"eval/reward/{part}/{who}": sum(found) / len(found) for part, found in scores.items()}
+
+
+def turns_by_role(responses: ResponseSet) -> dict[str, list[list[dict[str, Any]]]]:
+    """The turns of each row, by the role they were said in (TEAM only), and all of them."""
+    rows = [row["turns"] for row in responses.lines]
+    by_role = {}
+    if responses.who == TEAM:
+        for place, turn in enumerate(rows[0]):
+            by_role[turn["role"]] = [[row[place]] for row in rows]
+    return by_role | {responses.who: rows}
+
+
+def solved_by_prompt(
+    task: Task, responses: ResponseSet, turns: list[list[dict[str, Any]]]
+) -> list[list[bool]]:
+    """For each prompt and each of its rows: whether one of the row's turns is right.
+
+    turns: of each row, those that count
+    """
+    right = [
+        any(task.is_right(turn["response"], str(responses.prompt(row).answer)) for turn in chosen)
+        for row, chosen in enumerate(turns)
+    ]
+    return [right[start :: len(responses.prompts)] for start in range(len(responses.prompts))]
+
+
+def pass_metrics(who: str, k: int, solved: list[list[bool]]) -> Metrics:
+    """pass@k by the unbiased estimator, and by that of Ma et al. (2024, 4.2): any of the first k.
+
+    solved: of each prompt, whether each of its responses was right
+    """
+    unbiased = [pass_at_k(sum(tries), len(tries), k) for tries in solved]
+    first = [float(any(tries[:k])) for tries in solved]
+    responses = sum(map(len, solved))
+    return mean_with_interval(f"pass_at_{k}", who, unbiased, responses) | mean_with_interval(
+        f"any_of_{k}", who, first, len(first)
+    )
+
+
+def mean_with_interval(name: str, who: str, values: list[float], responses: int) -> Metrics:
+    """The mean of the prompts' values and its 95 % interval."""
+    low, high = interval(values, responses)
+    return {
+        f"eval/{name}/{who}": mean(values),
+        f"eval/{name}_low/{who}": low,
+        f"eval/{name}_high/{who}": high,
+    }
+
+
+def return_metrics(
+    agents: Sequence[str], task: Task, responses: ResponseSet, request: EvalRequest
+) -> Metrics:
+    """Mean returns of the team and of each agent; where answers are known, pass@k of the last turn.
+
+    But for its first argument a `TeamEvaluator.team_metrics`.
+    """
+    rows = [row["turns"] for row in responses.lines]
+    scores = [[(turn["role"], float(turn["score"])) for turn in row] for row in rows]
+    paid = returns_of(agents, scores)
+    name = "greedy" if responses.samples is None else "score"
+    metrics: Metrics = {}
+    for who, values in paid.items():
+        metrics[f"eval/{name}/{who}"] = mean(values)
+        request.scores.add(f"eval/{name}/{who}", by_prompt(values, len(responses.prompts)), None)
+    if responses.samples is not None and responses.prompts[0].answer is not None:
+        solved = solved_by_prompt(task, responses, [row[-1:] for row in rows])
+        for k in request.config.k:
+            metrics |= pass_metrics(TEAM, k, solved)
+    return metrics
+
+
+def returns_of(
+    agents: Sequence[str], episodes: Sequence[Sequence[tuple[str, float]]]
+) -> dict[str, list[float]]:
+    """What each agent is paid in each episode, 0 where it does not speak.
+
+    episodes: role and score of every utterance; roles are agents, unless they are exchanged
+    returns: by agent, and of the TEAM: the mean over the agents that speak
+    """
+    roles = dict.fromkeys(name for episode in episodes for name, _ in episode)
+    names = agents if {*roles} <= {*agents} else list(roles)
+    paid = {
+        name: [sum(score for who, score in episode if who == name) for episode in episodes]
+        for name in names
+    }
+    team = [
+        sum(score for _, score in episode) / len({name for name, _ in episode})
+        for episode in episodes
+    ]
+    return {TEAM: team, **paid}
+
 
 # Evaluates a run's policies on held-out prompts: to the metrics. Responses are left in
 # `request.lines`, prompts' parts in `request.scores`. Training is not affected: the responses are a
@@ -52,21 +191,9 @@ class TeamEvaluator:
         # as much at once as the processes together take, so that memory does not grow with the rows
         rows_each = self.rows or next(iter(self.agents.values())).hardware.responses_at_once
         size = rows_each * distributed.count()
-
-        def answer(responses: ResponseSet, rows: range) -> list[Line]:
-            """Episodes as samples.jsonl keeps them."""
-            lines = []
-            for row, episode in zip(rows, self._respond(request, responses, rows), strict=True):
-                prompt, who = episode.prompt, responses.who
-                line = as_line(request, responses.kind, who, responses.sample(row), prompt)
-                lines.append(line | {"turns": [line_turn(turn, prompt) for turn in episode.turns]})
-            return lines
-
-        answered = in_batches(request, sets, size, answer, before_each)
+        in_batches(request, sets, size, partial(self._answer, request), before_each)
         metrics: Metrics = {}
-        request.scores.prompts = [prompt.id for prompt in sets[0].prompts]
-        for responses, lines in zip(sets, answered, strict=True):
-            responses.lines = lines
+        for responses in sets:
             if responses.kind == MEASURED:
                 metrics_of = self.team_metrics if responses.who == TEAM else score_metrics
                 metrics |= metrics_of(self.task, responses, request)
@@ -76,23 +203,24 @@ class TeamEvaluator:
         """The responses to sample, without their lines, in the order in which they are sampled."""
         config = request.config
         speakers = [*self.agents] if self.alone else [TEAM]
+        measured = [*speakers, TEAM] if config.team and self.alone else speakers
         prompts = self.task.held_out(config.prompts, config.split)
-        probes = [
-            replace(self.task.prompt_of(text), id=f"{PROBE}-{number}")
-            for number, text in enumerate(config.probes)
+        sets = [
+            ResponseSet(name, MEASURED, prompts, samples)
+            for samples in ((config.samples, None) if config.greedy else (config.samples,))
+            for name in measured
         ]
-        sets: list[ResponseSet] = []
-        for samples in (config.samples, None) if config.greedy else (config.samples,):
-            sets += [ResponseSet(name, MEASURED, prompts, samples) for name in speakers]
-            if config.team and self.alone:
-                sets.append(ResponseSet(TEAM, MEASURED, prompts, samples))
-        if request.final and probes:
+        if request.final:
+            probes = [
+                replace(self.task.prompt_of(text), id=f"{PROBE}-{number}")
+                for number, text in enumerate(config.probes)
+            ]
             for samples in (1, None):
                 sets += [ResponseSet(name, PROBE, probes, samples) for name in speakers]
         return sets
 
-    def _respond(self, request: EvalRequest, responses: ResponseSet, rows: range) -> list[Episode]:
-        """One episode per row; the reward scores it unless it is a probe."""
+    def _answer(self, request: EvalRequest, responses: ResponseSet, rows: range) -> list[Line]:
+        """An episode per row, as samples.jsonl keeps it; the reward scores it unless a probe."""
         prompts = [responses.prompt(row) for row in rows]
         team = responses.who == TEAM
         roll_out = RollOut(
@@ -107,4 +235,4 @@ class TeamEvaluator:
         episodes = roll_out(self.play if team else single_turn(responses.who), prompts)
         if responses.kind == MEASURED:
             self.reward.score(episodes)
-        return episodes
+        return [{"turns": [line_turn(turn, e.prompt) for turn in e.turns]} for e in episodes]

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from cory.config import OfflineConfig
-from cory.episode import Metrics, Prompt
+from cory.episode import Metrics
 from cory.evaluation.responses import (
     MEASURED,
     PROBE,
     BeforeEach,
     EvalRequest,
     PromptScores,
-    as_line,
+    ResponseSet,
     in_batches,
 )
 from cory.functional.statistics import contributions, mean, standard_error
@@ -25,21 +25,14 @@ from cory.runs.files import Line
 from cory.tasks.game import GameTask
 
 
-@dataclass(frozen=True)
-class Match:
-    """Games against one opponent in one role."""
+@dataclass
+class Match(ResponseSet):
+    """Games of the policy against one opponent in one role."""
 
     opponent: str
-    kind: str
+    opponent_kind: str
     role: str | None  # the policy's own; None: it plays both, against itself
-    prompts: Sequence[Prompt]
-    samples: int
-    greedy: bool
-    purpose: str  # MEASURED | PROBE
-    number: int  # the match's own, for its random numbers
-
-    def __len__(self) -> int:
-        return len(self.prompts) * self.samples
+    number: int = 0  # the match's own, for its random numbers
 
 
 @dataclass(frozen=True)
@@ -58,78 +51,57 @@ class GameEvaluator:
         matches = self._matches(request)
         answer, size = partial(self._play, request), self.config.game_batch
         try:
-            lines = in_batches(request, matches, size, answer, before_each)
+            in_batches(request, matches, size, answer, before_each)
         finally:
             self.opponents.dismiss()
-        request.scores.prompts = [prompt.id for prompt in matches[0].prompts]
-        return game_metrics(matches, lines, self.task.game.roles, request.scores)
+        return game_metrics(matches, self.task.game.roles, request.scores)
 
     def _matches(self, request: EvalRequest) -> list[Match]:
         """One match per opponent and role; in probes the policy plays itself."""
-        config = request.config
+        config, who = request.config, self.policy.name
         prompts = self.task.held_out(config.prompts, config.split)
-        sides = [
-            (opponent, kind, role)
+        samples = None if self.config.test_greedy else config.samples
+        matches = [
+            Match(who, MEASURED, prompts, samples, opponent, kind, role)
             for opponent, kind in self.config.played_against.items()
             for role in ((None,) if kind == "itself" else self.task.game.roles)
         ]
-        samples, greedy = config.samples, self.config.test_greedy
-        matches = [
-            Match(*side, prompts, samples, greedy, MEASURED, number)
-            for number, side in enumerate(sides)
-        ]
-        if request.final and config.probes:
+        if request.final:
             probes = [self.task.prompt_of(text) for text in config.probes]
-            for greedy in (False, True):
-                number = len(matches)
-                matches.append(Match("itself", "itself", None, probes, 1, greedy, PROBE, number))
+            for tries in (1, None):
+                matches.append(Match(who, PROBE, probes, tries, "itself", "itself", None))
+        for number, match in enumerate(matches):
+            match.number = number
         return matches
 
     def _play(self, request: EvalRequest, match: Match, rows: range) -> list[Line]:
         """Some games of a match, as samples.jsonl keeps them."""
-        prompts = [match.prompts[row % len(match.prompts)] for row in rows]
-        own = self.opponents.seats("itself", "itself")
-        other = self.opponents.seats(match.opponent, match.kind)
-        game = WordGame(
-            self.task.game,
-            self.task.wording,
-            self.fits,
-            {
-                role: (own if match.role in (None, role) else other)[role]
-                for role in self.task.game.roles
-            },
-            lambda key: self.task.max_turns,
-        )
+        task, seats = self.task, self.opponents.seats(match.opponent, match.opponent_kind)
+        if match.role is not None:  # else it plays both
+            seats[match.role] = self.opponents.seats("itself", "itself")[match.role]
+        game = WordGame(task.game, task.wording, self.fits, seats, lambda key: task.max_turns)
         roll_out = RollOut(
             self.opponents.actors,
             self.config.sampling.max_response_tokens,
-            None if match.greedy else self.config.sampling,
-            (request.seed, match.purpose, match.number),
+            None if match.samples is None else self.config.sampling,
+            (request.seed, match.kind, match.number),
             rows.start,
         )
         # ZeRO-3 gathers the policy's weights once for all utterances of these games
         self.opponents.seat(match.opponent)
         with self.policy.whole():
-            played = game(roll_out, prompts)
-        return [
-            self._line(request, match, row, prompt, played[row])
-            for row, prompt in zip(rows, prompts, strict=True)
-        ]
+            played = game(roll_out, [match.prompt(row) for row in rows])
+        return [self._line(match, played[row]) for row in rows]
 
-    def _line(
-        self, request: EvalRequest, match: Match, row: int, prompt: Prompt, played: FinishedGame
-    ) -> Line:
+    def _line(self, match: Match, played: FinishedGame) -> Line:
         outcome = self.reward.settled(played.outcome)
-        sample = None if match.greedy else row // len(match.prompts)
-        line = as_line(request, match.purpose, self.policy.name, sample, prompt)
-        if match.purpose == PROBE:  # pages show a probe as one text
-            turn = {"agent": self.policy.name, "role": "both", "context": None}
+        if match.kind == PROBE:  # pages show a probe as one text
+            turn = {"agent": match.who, "role": "both", "context": None}
             texts = [f"{said.role}: {said.text}" for said in played.utterances]
             dialogue = "\n".join([*texts, f"[{outcome.reason}]"])
-            return line | {"turns": [turn | {"response": dialogue, "score": None}]}
+            return {"turns": [turn | {"response": dialogue, "score": None}]}
         ids = played.ids or [None] * len(played.utterances)
-        who = {True: self.policy.name, False: match.opponent}
-        return line | {
+        return {
             "opponent": match.opponent,
             "role": match.role,
             "winners": list(outcome.winners),
@@ -137,7 +109,7 @@ class GameEvaluator:
             "valid": outcome.valid,
             "turns": [
                 {
-                    "agent": who[match.role in (None, said.role)],
+                    "agent": match.who if match.role in (None, said.role) else match.opponent,
                     "role": said.role,
                     "context": None,
                     "response": said.text,
@@ -149,65 +121,52 @@ class GameEvaluator:
         }
 
 
-def game_metrics(
-    matches: Sequence[Match],
-    lines: Sequence[Sequence[Line]],
-    roles: Sequence[str],
-    scores: PromptScores,
-) -> Metrics:
+def game_metrics(matches: Sequence[Match], roles: Sequence[str], scores: PromptScores) -> Metrics:
     """Win rates and statistics of the games against each opponent.
 
     What each word contributes to the win rates against others, among itself to games solved, goes
     to `scores`. A number that an opponent's games do not give, as without a valid game, is left out
-
-    lines: the games of every match
     """
     metrics: Metrics = {}
-    measured = [match for match in matches if match.purpose == MEASURED]
+    measured = [match for match in matches if match.kind == MEASURED]
     for opponent in dict.fromkeys(match.opponent for match in measured):
         own = {match.role: match for match in measured if match.opponent == opponent}
-        by_role = {role: lines[match.number] for role, match in own.items()}
-        games = [line for played in by_role.values() for line in played]
+        games = [line for match in own.values() for line in match.lines]
         itself, (first, *_) = None in own, own.values()
-        words, tries = len(first.prompts), first.samples
+        words, tries = len(first.prompts), first.samples or 1
         rates = []
         for role in roles:
-            played = by_role[None if itself else role]
-            by_game = [win_scores([line], role) for line in played]
-            won = [score for own_score in by_game for score in own_score]
+            played = own[None if itself else role].lines
+            won = win_scores(played, role)
             if not won:
                 continue
             # games about one word are not independent; the words are
-            sums = by_word([sum(own_score) for own_score in by_game], words)
-            rates.append(contributions(sums, by_word(list(map(len, by_game)), words)))
+            sums = by_word([sum(win_scores([line], role)) for line in played], words)
+            counts = by_word([line["valid"] for line in played], words)
+            rates.append(contributions(sums, counts))
             metrics |= mean_with_error(f"win_rate_{role}", opponent, rates[-1])
             metrics[f"eval/wins_{role}/{opponent}"] = mean(score == 1 for score in won)
             if not itself:
                 scores.add(f"eval/win_rate_{role}/{opponent}", rates[-1], tries)
         if len(rates) == len(roles):
             means = [mean(of_word) for of_word in zip(*rates, strict=True)]
-            both = mean_with_error("win_rate", opponent, means)
-            if itself:  # what one role wins the other loses: nothing is left to chance
-                both.pop(f"eval/win_rate_se/{opponent}", None)
-            else:
+            metrics[f"eval/win_rate/{opponent}"] = mean(means)
+            if not itself:  # there what one role wins the other loses: nothing is left to chance
+                metrics |= mean_with_error("win_rate", opponent, means)
                 scores.add(f"eval/win_rate/{opponent}", means, tries * len(roles))
-            metrics |= both
         valid = [line for line in games if line["valid"]]
         metrics[f"eval/invalid/{opponent}"] = 1 - len(valid) / len(games)
         if valid:
             metrics[f"eval/ties/{opponent}"] = mean(not line["winners"] for line in valid)
-            solved = mean(len(line["winners"]) > 1 for line in valid)
-            metrics[f"eval/solved/{opponent}"] = solved
+            metrics[f"eval/solved/{opponent}"] = mean(len(line["winners"]) > 1 for line in valid)
         if valid and itself:
-            solves = by_word([float(len(line["winners"]) > 1) for line in games], words)
-            counts = by_word([float(line["valid"]) for line in games], words)
+            solves = by_word([len(line["winners"]) > 1 for line in games], words)
+            counts = by_word([line["valid"] for line in games], words)
             scores.add(f"eval/solved/{opponent}", contributions(solves, counts), tries)
         lengths = [(len(line["turns"]) + 1) // 2 for line in games]
         metrics |= mean_with_error("game_turns", opponent, lengths)
-        said_by_policy = (
-            [turn for turn in line["turns"] if turn["agent"] == line["who"]] for line in games
-        )
-        spoken = [turns for turns in said_by_policy if turns]
+        own_turns = [[t for t in line["turns"] if t["agent"] == line["who"]] for line in games]
+        spoken = [turns for turns in own_turns if turns]
         tokens = [mean(turn["tokens"] for turn in said) for said in spoken]
         metrics |= mean_with_error("utterance_tokens", opponent, tokens)
         empty = [mean(not turn["response"] for turn in said) for said in spoken]

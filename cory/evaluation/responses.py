@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ BEFORE = "before"  # group of the metrics of untrained agents, in place of `eval
 BEFORE_ANY = -1  # iteration of the evaluation before the training; the first one is 0
 # before_each(rows done, rows in all): called before each batch of rows
 BeforeEach = Callable[[int, int], None]
-G = TypeVar("G", bound=Sized)
+R = TypeVar("R", bound="ResponseSet")
 
 
 @dataclass
@@ -81,9 +81,9 @@ class ResponseSet:
 
     who: str  # an agent, alone on the bare query; or TEAM, in its roles
     kind: str  # MEASURED | PROBE
-    prompts: list[Prompt]
+    prompts: Sequence[Prompt]
     samples: int | None  # responses per prompt; None: one, greedily
-    lines: list[Line] = field(default_factory=list)  # one per row
+    lines: list[Line] = field(default_factory=list, kw_only=True)  # one per row
 
     def __len__(self) -> int:
         return len(self.prompts) * (self.samples or 1)
@@ -92,50 +92,41 @@ class ResponseSet:
         """The prompt of a row."""
         return self.prompts[row % len(self.prompts)]
 
-    def sample(self, row: int) -> int | None:
-        """Which of its prompt's responses a row is; None: the greedy one."""
-        return None if self.samples is None else row // len(self.prompts)
-
 
 def in_batches(
     request: EvalRequest,
-    groups: Sequence[G],
+    sets: Sequence[R],
     size: int,
-    answer: Callable[[G, range], list[Line]],
+    answer: Callable[[R, range], list[Line]],
     before_each: BeforeEach,
-) -> list[list[Line]]:
-    """The lines of every group's rows, asked batch by batch; they are left in `request`, too.
+) -> None:
+    """Ask all rows, batch by batch; their lines go to their sets, and to `request`.
 
-    groups: rows that are answered alike; no batch has rows of two groups
+    sets: no batch has rows of two of them
     size: rows of a batch, at most
-    answer(group, rows): makes the lines of a batch
+    answer(set, rows): what is specific to an evaluation in the lines of a batch
     """
-    total, answered = sum(map(len, groups)), []
-    for group in groups:
-        lines: list[Line] = []
-        for start in range(0, len(group), size):
+    request.scores.prompts = [prompt.id for prompt in sets[0].prompts]
+    total = sum(map(len, sets))
+    for one in sets:
+        for start in range(0, len(one), size):
             before_each(len(request.lines), total)
-            lines += answer(group, range(start, min(start + size, len(group))))
-            request.lines.extend(lines[start:])
-        answered.append(lines)
-    return answered
-
-
-def as_line(request: EvalRequest, kind: str, who: str, sample: int | None, prompt: Prompt) -> Line:
-    """A line of samples.jsonl, without what is specific to its kind of evaluation.
-
-    sample: which response to the prompt; None: the greedy one
-    """
-    return {
-        "iteration": request.iteration,
-        "kind": kind,
-        "who": who,
-        "split": request.config.split if kind == MEASURED else None,
-        "sample": sample,
-        "prompt_id": prompt.id,
-        "prompt": prompt.text,
-        "answer": prompt.answer,
-    }
+            rows = range(start, min(start + size, len(one)))
+            for row, own in zip(rows, answer(one, rows), strict=True):
+                prompt = one.prompt(row)
+                line = {
+                    "iteration": request.iteration,
+                    "kind": one.kind,
+                    "who": one.who,
+                    "split": request.config.split if one.kind == MEASURED else None,
+                    "sample": None if one.samples is None else row // len(one.prompts),
+                    "prompt_id": prompt.id,
+                    "prompt": prompt.text,
+                    "answer": prompt.answer,
+                    **own,
+                }
+                one.lines.append(line)
+                request.lines.append(line)
 
 
 def line_turn(turn: Turn, prompt: Prompt) -> dict[str, Any]:

@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from cory import distributed
 from cory.config import SamplingConfig
-from cory.episode import Metrics, Prompt, Turn
+from cory.episode import Metrics, Turn
 from cory.evaluation.responses import (
     MEASURED,
     BeforeEach,
     EvalRequest,
     PromptScores,
-    as_line,
+    ResponseSet,
     in_batches,
     line_turn,
 )
@@ -37,31 +38,25 @@ class VerifierEvaluator:
         """As `Evaluator`; each line is an answer and its verdict."""
         config = request.config
         prompts = self.task.held_out(config.prompts, config.split)
-        count = len(prompts) * config.samples
+        answers = ResponseSet(self.policy.name, MEASURED, prompts, config.samples)
         size = self.policy.hardware.responses_at_once * distributed.count()
-
-        def answer(_: range, rows: range) -> list[Line]:
-            return self._lines(request, prompts, rows)
-
-        (lines,) = in_batches(request, [range(count)], size, answer, before_each)
-        given = [(turn["score"], turn["right"]) for line in lines for turn in line["turns"]]
-        request.scores.prompts = [prompt.id for prompt in prompts]
+        in_batches(request, [answers], size, partial(self._answer, request), before_each)
+        given = [(turn["score"], turn["right"]) for line in answers.lines for turn in line["turns"]]
         questions = [given[number :: len(prompts)] for number in range(len(prompts))]
         return verdict_metrics(questions, request.scores)
 
-    def _lines(self, request: EvalRequest, prompts: Sequence[Prompt], rows: range) -> list[Line]:
+    def _answer(self, request: EvalRequest, answers: ResponseSet, rows: range) -> list[Line]:
         """Answers and verdicts of some rows, as samples.jsonl keeps them."""
-        asked = [prompts[row % len(prompts)] for row in rows]
+        prompts = [answers.prompt(row) for row in rows]
         limit = self.sampling.max_response_tokens
-        contexts = [prompt.opening for prompt in asked]
-        questions = asked_of("solo", contexts, limit, (request.seed, MEASURED), rows.start)
-        turns = self.author.turns(questions, limit, self.sampling)
+        contexts = [prompt.opening for prompt in prompts]
+        asked = asked_of("solo", contexts, limit, (request.seed, MEASURED), rows.start)
+        turns = self.author.turns(asked, limit, self.sampling)
         lines = []
-        for row, prompt, turn, score in zip(rows, asked, turns, self._scores(turns), strict=True):
+        for prompt, turn, score in zip(prompts, turns, self._scores(turns), strict=True):
             turn.score = score
             right = self.task.is_right(turn.response, str(prompt.answer))
-            line = as_line(request, MEASURED, self.policy.name, row // len(prompts), prompt)
-            lines.append(line | {"turns": [line_turn(turn, prompt) | {"right": right}]})
+            lines.append({"turns": [line_turn(turn, prompt) | {"right": right}]})
         return lines
 
     def _scores(self, turns: Sequence[Turn]) -> list[float]:
@@ -69,17 +64,12 @@ class VerifierEvaluator:
         bundle, model = self.policy.bundle, self.policy.model
         shown, said = [turn.context for turn in turns], [turn.response for turn in turns]
         rows = readings(bundle.texts, shown, said, bundle.context_length)
-        size = self.policy.hardware.rollout_batch_size
-        pad = int(bundle.tokenizer.pad_token_id)
+        size, pad = self.policy.hardware.rollout_batch_size, int(bundle.tokenizer.pad_token_id)
+        judge = partial(correctness_probabilities, model, pad=pad)
         model.eval()
         with self.policy.engine.whole():
             model.activate()
-            return distributed.map_rows(
-                rows,
-                size,
-                lambda batch: correctness_probabilities(model, batch, pad),
-                lambda row: sum(map(len, row)),
-            )
+            return distributed.map_rows(rows, size, judge, lambda row: sum(map(len, row)))
 
 
 def verdict_metrics(questions: Sequence[Sequence[Verdict]], scores: PromptScores) -> Metrics:

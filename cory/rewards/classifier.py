@@ -131,8 +131,7 @@ def _longest(config: ClassifierConfig, model: Any) -> int | None:
             module.padding_idx + 1
             for name, module in model.named_modules()
             if name.endswith("position_embeddings")
-            and isinstance(module, nn.Embedding)
-            and module.padding_idx is not None
+            and getattr(module, "padding_idx", None) is not None
         ]
         most -= max(first, default=0)
     asked = config.max_tokens

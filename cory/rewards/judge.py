@@ -4,8 +4,8 @@ import re
 from typing import Any
 
 from cory.config import JudgeConfig
-from cory.endpoint import Ask, Endpoint, Message, client_of
-from cory.episode import Episode, Metrics, Prompt, Turn, from_user
+from cory.endpoint import Ask, Endpoint, client_of
+from cory.episode import Episode, Message, Metrics, Prompt, Turn, from_user
 from cory.rewards import Reward, RunFacts
 
 REPLIES = "judge"  # in the run directory: the judge's replies; of a part of a sum with its name

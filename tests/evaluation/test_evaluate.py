@@ -12,8 +12,7 @@ import pytest
 from cory.algorithms.cory import Roles, pioneer_observer
 from cory.config import Config, EvaluationConfig
 from cory.episode import Asked, Episode, Metrics, Prompt
-from cory.evaluation.evaluate import TeamEvaluator
-from cory.evaluation.response_scores import score_metrics
+from cory.evaluation.evaluate import TeamEvaluator, score_metrics
 from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import wilson
 from cory.runs.files import Line

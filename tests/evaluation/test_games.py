@@ -33,9 +33,9 @@ def line(winners: str, valid: bool = True, **more: Any) -> Line:
     return {"who": "agent_0", "winners": names, "valid": valid, "turns": turns, **more}
 
 
-def match(number: int, role: str | None, words: int, opponent: str = "im") -> Match:
+def match(role: str | None, words: int, games: list[Line], opponent: str = "im") -> Match:
     prompts = [Prompt(f"w{n}", "word", None) for n in range(words)]
-    return Match(opponent, "x", role, prompts, 1, False, "evaluation", number)
+    return Match("agent_0", "evaluation", prompts, 1, opponent, "x", role, lines=games)
 
 
 def scores(words: int) -> PromptScores:
@@ -57,8 +57,8 @@ def test_both_roles_count_alike() -> None:
     """As attacker 2.5 of 4, as defender 0 of 2; of each word one game in each role."""
     attacking = [line("a"), line("a"), line("d"), line(""), line("", valid=False)]
     defending = [line("a"), line("a"), *[line("", valid=False)] * 3]
-    matches = [match(0, "attacker", 5), match(1, "defender", 5)]
-    found = game_metrics(matches, [attacking, defending], ROLES, scores(5))
+    matches = [match("attacker", 5, attacking), match("defender", 5, defending)]
+    found = game_metrics(matches, ROLES, scores(5))
     assert found["eval/win_rate_attacker/im"] == 0.625
     assert found["eval/win_rate_defender/im"] == 0
     assert found["eval/win_rate/im"] == 0.3125
@@ -80,8 +80,8 @@ def test_both_roles_count_alike() -> None:
 def test_games_about_one_word_are_not_independent() -> None:
     """Two games about each of two words, the first word always won: two outcomes, not four."""
     games = [line("a"), line("d"), line("a"), line("d")]
-    found = game_metrics([match(0, "attacker", 2), match(1, "defender", 2)],
-                         [games, games], ROLES, scores(2))  # fmt: skip
+    matches = [match(role, 2, games) for role in ROLES]
+    found = game_metrics(matches, ROLES, scores(2))
     assert found["eval/win_rate_attacker_se/im"] == pytest.approx(0.5)
     # what the attacker wins of a word the defender loses: together nothing is left to chance
     assert found["eval/win_rate_se/im"] == pytest.approx(0.0)
@@ -89,7 +89,7 @@ def test_games_about_one_word_are_not_independent() -> None:
 
 def test_against_itself_both_roles_are_of_the_same_games() -> None:
     games = [line("a"), line("d"), line("a"), line("")]
-    found = game_metrics([match(0, None, 4, "itself")], [games], ROLES, scores(4))
+    found = game_metrics([match(None, 4, games, "itself")], ROLES, scores(4))
     assert found["eval/win_rate_attacker/itself"] == 0.625
     assert found["eval/win_rate_defender/itself"] == 0.375
     assert found["eval/win_rate/itself"] == 0.5 and "eval/win_rate_se/itself" not in found
@@ -97,14 +97,15 @@ def test_against_itself_both_roles_are_of_the_same_games() -> None:
 
 def test_games_in_which_both_win() -> None:
     games = [line("ad"), line(""), line("ad")]
-    found = game_metrics([match(0, None, 3, "itself")], [games], ROLES, words := scores(3))
+    found = game_metrics([match(None, 3, games, "itself")], ROLES, words := scores(3))
     assert words.values == {"eval/solved/itself": [1, 0, 1]}
     assert found["eval/solved/itself"] == pytest.approx(2 / 3)
     assert found["eval/win_rate_attacker/itself"] == pytest.approx((1 + 0.5 + 1) / 3)
 
 
 def test_nothing_is_made_up_where_no_game_is_valid() -> None:
-    found = game_metrics([match(0, None, 1, "itself")], [[line("", valid=False)]], ROLES, scores(1))
+    matches = [match(None, 1, [line("", valid=False)], "itself")]
+    found = game_metrics(matches, ROLES, scores(1))
     assert found["eval/invalid/itself"] == 1
     assert not any("win_rate" in key or "ties" in key for key in found)
 

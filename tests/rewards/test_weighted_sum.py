@@ -11,8 +11,7 @@ import torch
 
 from cory.config import Config, PythonRewardConfig, SumConfig
 from cory.episode import Episode, Prompt, Turn, reward_columns
-from cory.rewards import RunFacts
-from cory.rewards.weighted_sum import WeightedSum
+from cory.rewards import RunFacts, WeightedSum
 from tests.support.building import CLASSIFIER, build, measure
 
 LENGTH = """
