@@ -21,7 +21,7 @@ from cory import distributed
 from cory.config import BatchPlan, HardwareConfig, OptimiserConfig
 from cory.models.actor_critic import DTYPES, ActorCriticModel
 from cory.models.loading import load_plain
-from cory.models.optimiser import CODES, new_optimiser, rate_groups
+from cory.models.optimiser import CODES, new_optimiser
 
 
 def deepspeed_settings(
@@ -114,11 +114,9 @@ class Engine:
         self.kept_precision = torch.float32 if settings.trains_on() else DTYPES[precision]
         model.activate()
         self.trainable = model.trainable()
-        groups = rate_groups(self.trainable, settings)
-        self._rate_factors = [factor for factor, _ in groups]
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
             model=model,
-            optimizer=new_optimiser([weights for _, weights in groups], settings),
+            optimizer=new_optimiser(self.trainable, settings),
             config=deepspeed_settings(hardware, plan, precision, settings.max_grad_norm),
         )
         if self.stage == 0 and precision == "fp32" and distributed.count() == 1:
@@ -181,8 +179,8 @@ class Engine:
     def set_learning_rate(self, value: float) -> None:
         """Set the learning rate of the following steps; a value head's own in proportion."""
         self.changed = True
-        for group, factor in zip(self._optimizer.param_groups, self._rate_factors, strict=True):
-            group["lr"] = factor * value
+        for group in self._optimizer.param_groups:
+            group["lr"] = group["factor"] * value
 
     def _gradient_norm(self) -> float | None:
         """Norm of all gradients where DeepSpeed computes none: at stage 0 in float32."""
@@ -340,22 +338,19 @@ class Engine:
             }
         else:
             content = {"weights": [w.detach().to("cpu", self.kept_precision) for w in weights]}
-        self.write(folder, self.model.name, content)
-
-    def write(self, folder: Path, name: str, content: dict[str, Any]) -> None:
-        """Write what is kept of a policy; processes that hold the same write one file."""
-        path = self.file_of(folder, name)
+        path = self._file(folder)
         if self.stage > 0 or distributed.rank() == 0:
             path.parent.mkdir(parents=True, exist_ok=True)
             torch.save(content, path)
 
-    def file_of(self, folder: Path, name: str) -> Path:
-        """This process's part of a policy in a checkpoint."""
-        return folder / name / f"policy_{distributed.rank() if self.stage > 0 else 0}.pt"
+    def _file(self, folder: Path) -> Path:
+        """This process's part of the policy; processes that hold the same have one file."""
+        rank = distributed.rank() if self.stage > 0 else 0
+        return folder / self.model.name / f"policy_{rank}.pt"
 
     def load(self, folder: Path) -> None:
         """Load what `save` wrote; called by every process."""
-        content = load_plain(self.file_of(folder, self.model.name))
+        content = load_plain(self._file(folder))
         self.set_stepped_weights(content["weights"])
         if not self.keeps_moments:
             return

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,7 +10,6 @@ from torch.nn import Parameter
 
 from cory.config import OptimiserConfig
 from cory.models.actor_critic import is_of_head
-from cory.models.loading import load_plain
 
 if TYPE_CHECKING:
     from cory.models.engine import Engine
@@ -20,34 +18,27 @@ if TYPE_CHECKING:
 CODES = ("qmap1", "qmap2")
 
 
-def rate_groups(
-    trainable: Mapping[str, Parameter], settings: OptimiserConfig
-) -> list[tuple[float, list[Parameter]]]:
-    """Weights that share a learning rate, behind its multiple of `algorithm.learning_rate`.
-
-    trainable: weights by name. The value head's are apart only where its rate is its own.
-    """
-    factor = settings.value_rate_factor()
-    if factor == 1.0:
-        return [(1.0, list(trainable.values()))]
-    head = [weight for name, weight in trainable.items() if is_of_head(name)]
-    rest = [weight for name, weight in trainable.items() if not is_of_head(name)]
-    return [(1.0, rest), (factor, head)]
-
-
-def new_optimiser(groups: Sequence[Sequence[Parameter]], settings: OptimiserConfig) -> Any:
-    """AdamW over groups of weights: torch's, or bitsandbytes' with both moments in 8 bits.
+def new_optimiser(trainable: Mapping[str, Parameter], settings: OptimiserConfig) -> Any:
+    """AdamW: torch's, or bitsandbytes' with both moments in 8 bits.
 
     The latter (Dettmers et al., 2022) keeps moments of fewer than 4,096 elements in 32 bits.
+
+    trainable: weights by name. Those of a value head with a rate of its own are a group apart; each
+        group has its multiple of `algorithm.learning_rate`, `factor`.
     """
-    weights = [{"params": list(group)} for group in groups]
+    factor = settings.value_rate_factor()
+    groups: list[dict[str, Any]] = [{"params": list(trainable.values()), "factor": 1.0}]
+    if factor != 1.0:
+        head = [weight for name, weight in trainable.items() if is_of_head(name)]
+        rest = [weight for name, weight in trainable.items() if not is_of_head(name)]
+        groups = [{"params": rest, "factor": 1.0}, {"params": head, "factor": factor}]
     rate, decay = settings.learning_rate, settings.weight_decay
     if settings.optimizer == "adamw_8bit":
         from bitsandbytes.optim import AdamW8bit  # noqa: PLC0415  three seconds, and seldom needed
 
-        return AdamW8bit(weights, lr=rate, weight_decay=decay)
+        return AdamW8bit(groups, lr=rate, weight_decay=decay)
     # fused: one pass over the weights instead of one per operation
-    return torch.optim.AdamW(weights, lr=rate, weight_decay=decay, fused=True)
+    return torch.optim.AdamW(groups, lr=rate, weight_decay=decay, fused=True)
 
 
 class StoredWeights:
@@ -69,11 +60,6 @@ class StoredWeights:
         ]
         self._copy_out()
 
-    @property
-    def present(self) -> bool:
-        """Whether the engine holds these weights now."""
-        return self.engine.occupant is self
-
     def enter(self) -> None:
         """Put these weights into the engine, and its present ones back; every process does it."""
         engine = self.engine
@@ -90,15 +76,3 @@ class StoredWeights:
     def _copy_out(self) -> None:
         for stored, part in zip(self._parts, self.engine.stepped_weights(), strict=True):
             stored.copy_(part.detach())
-
-    def save(self, folder: Path) -> None:
-        """As `Engine.save`."""
-        if self.present:
-            self._copy_out()
-        self.engine.write(folder, self.name, {"weights": self._parts})
-
-    def load(self, folder: Path) -> None:
-        """As `Engine.load`."""
-        if self.present:
-            self.engine.occupant = None
-        self._parts = load_plain(self.engine.file_of(folder, self.name))["weights"]

@@ -107,15 +107,15 @@ class Policy:
     @property
     def in_engine(self) -> bool:
         """Whether its engine, which others may use, too, holds its weights now."""
-        return self._stored is None or self._stored.present
+        return self._stored is None or self._stored.engine.occupant is self._stored
 
     def save(self, folder: Path) -> None:
         """Write weights and optimiser into a checkpoint; called by every process."""
-        (self._stored or self.engine).save(folder)
+        self.engine.save(folder)
 
     def load(self, folder: Path) -> None:
         """Load what `save` wrote; called by every process."""
-        (self._stored or self.engine).load(folder)
+        self.engine.load(folder)
 
     def _enter(self) -> None:
         """Have its weights in an engine that others use, too; the reference needs none."""
