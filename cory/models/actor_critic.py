@@ -101,13 +101,6 @@ class ActorCriticModel(nn.Module):
         self.vocabulary = int(lm.config.vocab_size)
         self.value_head = value_head
 
-    @property
-    def head(self) -> ValueHead:
-        """The value head; ValueError where there is none."""
-        if self.value_head is None:
-            raise ValueError(f"{self.name} has no value head")
-        return self.value_head
-
     def activate(self) -> None:
         """With adapters, let this agent's adapter act and train, and no other."""
         if self.base is not None:

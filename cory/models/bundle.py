@@ -8,12 +8,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory.config import ModelConfig, require
+from cory.config.model import PackedConfig
 from cory.functional.logprobs import pad_turns
 from cory.models.actor_critic import (
     DTYPES,
@@ -23,7 +25,6 @@ from cory.models.actor_critic import (
     cast_weights,
     response_states,
     set_products,
-    store_as_products,
 )
 from cory.models.loading import language_config, load_language_model, load_tokenizer, nf4, readable
 from cory.models.passes import PlainPass, RecordedPass, cache_for, prefill
@@ -60,24 +61,10 @@ class ModelBundle:
     def pretrained(self) -> PreTrainedModel:
         """The model as it came; it is loaded when it is first asked for."""
         key, config = f"{self.group}.path", self.config
-        lm = self._frozen(config.path, key, config.dropout or config.rollout_dropout)
+        dropout = config.dropout or config.rollout_dropout
+        lm = load_frozen(config, config.path, key, self.device, dropout, config.remote_code)
         require_supported(lm, f"{key}={config.path}")
         self.texts.fit(lm)
-        return lm
-
-    def _frozen(self, path: str, key: str, keep_dropout: bool) -> PreTrainedModel:
-        """A language model on the device, in the precisions of the settings."""
-        config, compute = self.config, DTYPES[self.config.compute_precision]
-        dtype, quantisation = DTYPES[config.precision], None
-        if config.quantisation == "nf4":
-            quantisation = nf4(config.double_quantisation, compute, dtype)
-        attention = attention_for(config.attention, self.device, compute)
-        lm = load_language_model(
-            path, key, keep_dropout, dtype, quantisation, self.device, config.remote_code, attention
-        ).requires_grad_(False)
-        if quantisation is None:
-            lm.to(self.device)
-            set_products(lm, compute)
         return lm
 
     @cached_property
@@ -124,15 +111,27 @@ class ModelBundle:
             cast_weights(model, DTYPES[self.config.precision])
             yield model.to(self.device)
 
-    def loaded(self, name: str, path: str, key: str) -> ActorCriticModel:
-        """An agent that another run has exported as a full model; it never trains.
 
-        path: of the exported model
-        key: the setting that named it
-        """
-        lm = self._frozen(path, key, keep_dropout=False)
-        store_as_products(lm)
-        return ActorCriticModel(name, lm)
+def load_frozen(
+    config: PackedConfig,
+    path: str,
+    key: str,
+    device: torch.device,
+    keep_dropout: bool = False,
+    remote_code: bool = False,
+) -> PreTrainedModel:
+    """A language model that does not train, on its device, in the precisions of the settings."""
+    dtype, compute = DTYPES[config.precision], DTYPES[config.compute_precision]
+    attention = attention_for(config.attention, device, compute)
+    options: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention}
+    packed = config.quantisation == "nf4"
+    if packed:
+        options |= nf4(config.double_quantisation, compute, dtype, device)
+    lm = load_language_model(path, key, keep_dropout, remote_code, **options).requires_grad_(False)
+    if not packed:
+        lm.to(device)
+        set_products(lm, compute)
+    return lm
 
 
 @torch.no_grad()

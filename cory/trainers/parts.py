@@ -9,7 +9,7 @@ from typing import cast
 
 from cory.config import BatchPlan, Config, PPOConfig
 from cory.models.actor_critic import ActorCriticModel, store_as_products
-from cory.models.bundle import ModelBundle
+from cory.models.bundle import ModelBundle, load_frozen
 from cory.models.engine import Engine
 from cory.models.optimiser import StoredWeights
 from cory.models.policy import Policy, PPOPolicy
@@ -124,8 +124,14 @@ class Parts:
         bundle, path = self.bundle, self.bundle.config.path
         if run_dir is not None:
             path = str(agent_folders(run_dir, [name], bundle.config, "model", setting)[name])
-        hardware = self.config.hardware
-        return lambda: Policy(bundle, bundle.loaded(name, path, setting), None, hardware)
+
+        def load() -> Policy:
+            own = bundle.config
+            lm = load_frozen(own, path, setting, bundle.device, remote_code=own.remote_code)
+            store_as_products(lm)
+            return Policy(bundle, ActorCriticModel(name, lm), None, self.config.hardware)
+
+        return load
 
     def _policy(self, model: ActorCriticModel, bundle: ModelBundle, engine: Engine) -> Policy:
         config, hardware = self.config.algorithm, self.config.hardware
