@@ -176,9 +176,7 @@ def response_states(
 
 def spread(values: Tensor, mask: Tensor) -> Tensor:
     """Scatter values to the True entries of `mask`; 0 elsewhere."""
-    return torch.zeros(mask.shape, dtype=values.dtype, device=values.device).masked_scatter(
-        mask, values
-    )
+    return values.new_zeros(mask.shape).masked_scatter(mask, values)
 
 
 def set_float32_products(chosen: Mapping[str, str], device: torch.device) -> None:

@@ -26,6 +26,7 @@ from cory.models.actor_critic import (
     response_states,
     set_products,
 )
+from cory.models.engine import Engine
 from cory.models.loading import language_config, load_language_model, load_tokenizer, nf4, readable
 from cory.models.passes import PlainPass, RecordedPass, cache_for, prefill
 from cory.models.paths import require_context_length
@@ -81,8 +82,7 @@ class ModelBundle:
         Chat models end their turns with a token that may not be the tokenizer's EOS: the one that
         their template puts after an answer.
         """
-        generation = getattr(self.pretrained, "generation_config", None)
-        named = generation.eos_token_id if generation is not None else None
+        named = getattr(self.pretrained.generation_config, "eos_token_id", None)
         several = named if isinstance(named, list) else [named]
         found = {self.tokenizer.eos_token_id, self.texts.end, *several}
         return frozenset(int(token) for token in found if token is not None)
@@ -110,6 +110,43 @@ class ModelBundle:
             # one precision throughout: ZeRO-3 needs it, and DeepSpeed keeps its own float32 weights
             cast_weights(model, DTYPES[self.config.precision])
             yield model.to(self.device)
+
+
+class StoredWeights:
+    """One of several policies' weights in main memory, put into the engine that all of them use.
+
+    The engine holds one policy's full copy of a model at a time, with gradients and Adam's moments.
+    It serves policies whose every training begins with a new optimiser. Every process stores
+    the part that it steps on: in the precision of the passes if every training starts from the
+    pretrained weights, else in float32: the bits that rounding drops count then.
+    """
+
+    def __init__(self, name: str, engine: Engine) -> None:
+        """Takes over the weights that the engine holds now."""
+        self.name = name
+        self.engine = engine
+        self._parts = [
+            torch.empty(part.shape, dtype=engine.kept_precision)
+            for part in engine.stepped_weights()
+        ]
+        self._copy_out()
+
+    def enter(self) -> None:
+        """Put these weights into the engine, and its present ones back; every process does it."""
+        engine = self.engine
+        earlier = engine.occupant
+        if earlier is self:
+            return
+        if earlier is not None and engine.changed:
+            earlier._copy_out()
+        engine.set_stepped_weights(self._parts)
+        engine.model.name = self.name
+        engine.changed = False
+        engine.occupant = self
+
+    def _copy_out(self) -> None:
+        for stored, part in zip(self._parts, self.engine.stepped_weights(), strict=True):
+            stored.copy_(part.detach())
 
 
 def load_frozen(

@@ -16,12 +16,38 @@ import torch
 from deepspeed.constants import default_pg_timeout
 from deepspeed.ops import __compatible_ops__ as deepspeed_ops
 from torch import Tensor
+from torch.nn import Parameter
 
 from cory import distributed
 from cory.config import BatchPlan, HardwareConfig, OptimiserConfig
-from cory.models.actor_critic import DTYPES, ActorCriticModel
+from cory.models.actor_critic import DTYPES, ActorCriticModel, is_of_head
 from cory.models.loading import load_plain
-from cory.models.optimiser import CODES, new_optimiser
+
+# of bitsandbytes: which number each code of an 8-bit moment stands for; the same in every state
+CODES = ("qmap1", "qmap2")
+
+
+def new_optimiser(trainable: Mapping[str, Parameter], settings: OptimiserConfig) -> Any:
+    """AdamW: torch's, or bitsandbytes' with both moments in 8 bits.
+
+    The latter (Dettmers et al., 2022) keeps moments of fewer than 4,096 elements in 32 bits.
+
+    trainable: weights by name. Those of a value head with a rate of its own are a group apart; each
+        group has its multiple of `algorithm.learning_rate`, `factor`.
+    """
+    factor = settings.value_rate_factor()
+    groups: list[dict[str, Any]] = [{"params": list(trainable.values()), "factor": 1.0}]
+    if factor != 1.0:
+        head = [weight for name, weight in trainable.items() if is_of_head(name)]
+        rest = [weight for name, weight in trainable.items() if not is_of_head(name)]
+        groups = [{"params": rest, "factor": 1.0}, {"params": head, "factor": factor}]
+    rate, decay = settings.learning_rate, settings.weight_decay
+    if settings.optimizer == "adamw_8bit":
+        from bitsandbytes.optim import AdamW8bit  # noqa: PLC0415  three seconds, and seldom needed
+
+        return AdamW8bit(groups, lr=rate, weight_decay=decay)
+    # fused: one pass over the weights instead of one per operation
+    return torch.optim.AdamW(groups, lr=rate, weight_decay=decay, fused=True)
 
 
 def deepspeed_settings(
@@ -50,7 +76,6 @@ def deepspeed_settings(
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
         "steps_per_print": 10**9,
-        "wall_clock_breakdown": False,
     }
 
 
@@ -64,8 +89,7 @@ def start_process_group(device: str) -> None:
         alone = {"store": store, "rank": 0, "world_size": 1}
     logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
     # The shared-memory op of DeepSpeed's CPU backend takes a minute to compile; gloo is enough.
-    if "deepspeed_shm_comm" in deepspeed_ops:
-        deepspeed_ops["deepspeed_shm_comm"] = False
+    deepspeed_ops["deepspeed_shm_comm"] = False
     backend, bound = "gloo", None
     if device == "cuda":
         backend, bound = "nccl", torch.device("cuda", int(os.environ["LOCAL_RANK"]))

@@ -218,8 +218,8 @@ class PlainPass:
         self.cache.batch_select_indices(rows)
 
 
-class RecordedPass:
-    """As `PlainPass`, with tensors that never change their place or shape (`FixedLayer`).
+class RecordedPass(PlainPass):
+    """The same with tensors that never change their place or shape (`FixedLayer`).
 
     On CUDA the pass is recorded as a graph, which each call replays: the waits between its kernels
     are gone, of which a small model's pass mostly consists. Elsewhere each call computes the pass.
@@ -229,9 +229,8 @@ class RecordedPass:
     def __init__(self, model: PreTrainedModel, mask: Tensor, cache: DynamicCache) -> None:
         """mask: (B, P) bool of what the cache holds"""
         rows, held = mask.shape
-        self.model, self.cache = model, cache
+        super().__init__(model, pad(mask, (0, cache.layers[0].room - held)), cache)
         self.ids = torch.zeros(rows, 1, dtype=torch.long, device=mask.device)
-        self.mask = pad(mask, (0, cache.layers[0].room - held))
         self.place = torch.tensor([held], device=mask.device)  # of the tokens that are read next
         cache.layers = [FixedLayer(layer, self.place) for layer in cache.layers]
         self.graph: Any = None  # mypy does not know CUDA's
@@ -252,8 +251,8 @@ class RecordedPass:
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these rows only."""
-        self.ids, self.mask, self.graph = self.ids[rows], self.mask[rows], None
-        self.cache.batch_select_indices(rows)
+        super().keep(rows)
+        self.ids, self.graph = self.ids[rows], None
 
     def _pass(self) -> None:
         self.states = read(self.model, self.ids, self.mask, self.cache)

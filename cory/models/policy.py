@@ -24,10 +24,9 @@ from cory.functional.advantages import (
 )
 from cory.functional.logprobs import pad_turns, sampled_kl, token_statistics
 from cory.models.actor_critic import ActorCriticModel, products, response_states, spread
-from cory.models.bundle import ModelBundle, require_supported
+from cory.models.bundle import ModelBundle, StoredWeights, require_supported
 from cory.models.engine import Engine
 from cory.models.generation import Response, generate
-from cory.models.optimiser import StoredWeights
 from cory.models.passes import reference_of, reference_states
 from cory.seeding import Key, uniforms
 
@@ -73,7 +72,6 @@ class Policy:
         self._engine = engine
         self._stored = stored
         self.hardware = hardware
-        self.responses_at_once = hardware.responses_at_once
         if hardware.cuda_graphs:
             with self.whole():
                 key = f"hardware.cuda_graphs=true: {bundle.group}.path={bundle.config.path}"
@@ -162,7 +160,7 @@ class Policy:
                 return found[::-1]
 
             said = distributed.map_rows(
-                range(len(rows)), self.responses_at_once, answer, lambda n: len(rows[n])
+                range(len(rows)), self.hardware.responses_at_once, answer, lambda n: len(rows[n])
             )
         plain = not bundle.config.special_tokens_in_text
         return [

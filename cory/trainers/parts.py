@@ -9,9 +9,8 @@ from typing import cast
 
 from cory.config import BatchPlan, Config, PPOConfig
 from cory.models.actor_critic import ActorCriticModel, store_as_products
-from cory.models.bundle import ModelBundle, load_frozen
+from cory.models.bundle import ModelBundle, StoredWeights, load_frozen
 from cory.models.engine import Engine
-from cory.models.optimiser import StoredWeights
 from cory.models.policy import Policy, PPOPolicy
 from cory.rewards import Reward
 from cory.runs.export import agent_folders, load_agent, start_from
