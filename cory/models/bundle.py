@@ -82,7 +82,7 @@ class ModelBundle:
         Chat models end their turns with a token that may not be the tokenizer's EOS: the one that
         their template puts after an answer.
         """
-        named = getattr(self.pretrained.generation_config, "eos_token_id", None)
+        named = getattr(getattr(self.pretrained, "generation_config", None), "eos_token_id", None)
         several = named if isinstance(named, list) else [named]
         found = {self.tokenizer.eos_token_id, self.texts.end, *several}
         return frozenset(int(token) for token in found if token is not None)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from cory import distributed
 from cory.config import ConfigError, HardwareConfig, PPOConfig, SamplingConfig
-from cory.episode import Asked, Batch, Context, Turn
+from cory.episode import Asked, Batch, Context, TokenRow, Turn
 from cory.functional.advantages import (
     RunningMoments,
     above_baselines,
@@ -27,28 +27,9 @@ from cory.models.actor_critic import ActorCriticModel, products, response_states
 from cory.models.bundle import ModelBundle, StoredWeights, require_supported
 from cory.models.engine import Engine
 from cory.models.generation import Response, generate
-from cory.models.passes import reference_of, reference_states
 from cory.seeding import Key, uniforms
 
 CARRIED = ("kl_coef", "updates", "updated")  # of a policy, as they are
-
-
-class TokenRow(Protocol):
-    """A response in its context, as token ids: a turn or an example.
-
-    The context is not empty, and never learnt; where the response is empty, nothing is.
-    """
-
-    @property
-    def context_ids(self) -> Sequence[int]: ...
-
-    @property
-    def response_ids(self) -> Sequence[int]: ...
-
-
-def lengths_of(rows: Sequence[TokenRow | None]) -> list[int]:
-    """Tokens of context and response of each row; 0 for a row without tokens."""
-    return [0 if row is None else len(row.context_ids) + len(row.response_ids) for row in rows]
 
 
 class Policy:
@@ -185,9 +166,37 @@ class Policy:
         with self.whole():
             self.model.activate()
             own = nullcontext(self.model.lm)
-            acting = reference_of(self.model, self.bundle.pretrained) if self.frozen else own
-            with acting as lm, products(lm, computed=False):
+            with (
+                self.reference_model() if self.frozen else own as lm,
+                products(lm, computed=False),
+            ):
                 yield lm
+
+    @contextmanager
+    def reference_model(self) -> Iterator[PreTrainedModel]:
+        """The frozen reference: the pretrained model; of an adapter the base without any."""
+        base = self.model.base
+        if base is None:
+            yield self.bundle.pretrained
+            return
+        layers = base.peft.base_model
+        layers.disable_adapter_layers()
+        try:
+            yield self.model.lm
+        finally:
+            layers.enable_adapter_layers()
+
+    @torch.no_grad()
+    def reference_states(self, *inputs: Tensor) -> tuple[Tensor, nn.Module]:
+        """Hidden states of the reference before the response tokens (N, H), and its output head.
+
+        An adapter never lies on the output head: with adapters it is the policy's own.
+
+        inputs: as of `response_states`
+        """
+        self.model.activate()
+        with self.reference_model() as lm:
+            return response_states(lm, *inputs), lm.get_output_embeddings()
 
     def tensors(self, rows: Sequence[TokenRow | None]) -> tuple[Tensor, Tensor, Tensor]:
         """input_ids (B, L), attention_mask (B, L) and response_mask (B, R) of the rows.
@@ -277,7 +286,7 @@ class PPOPolicy(Policy):
             found = token_statistics(
                 hidden,
                 model.lm.get_output_embeddings(),
-                *reference_states(model, self.bundle.pretrained, *inputs),
+                *self.reference_states(*inputs),
                 inputs[0][:, -mask.shape[1] :][mask],
                 model.vocabulary,
                 model.temperature,
