@@ -47,33 +47,33 @@ class ModelBundle:
     def __init__(self, config: ModelConfig, device: torch.device, group: str = "model") -> None:
         """group: `model` or `partner`: the group of settings that `config` is, for refusals"""
         self.config = config
-        self.group = group
+        self.group, self.key = group, f"{group}.path"
+        self.said = f"{self.key}={config.path}"
         self.device = device
         self.tokenizer: PreTrainedTokenizerBase = load_tokenizer(
-            config.path, f"{group}.path", config.remote_code
+            config.path, self.key, config.remote_code
         )
         require(
             not config.chat or self.tokenizer.chat_template is not None,
-            f"{group}.chat=true: the tokenizer of {group}.path={config.path} has no chat template",
+            f"{group}.chat=true: the tokenizer of {self.said} has no chat template",
         )
-        self.texts = Texts(self.tokenizer, f"{group}.path={config.path}", config.chat)
+        self.texts = Texts(self.tokenizer, self.said, config.chat)
 
     @cached_property
     def pretrained(self) -> PreTrainedModel:
         """The model as it came; it is loaded when it is first asked for."""
-        key, config = f"{self.group}.path", self.config
+        config = self.config
         dropout = config.dropout or config.rollout_dropout
-        lm = load_frozen(config, config.path, key, self.device, dropout, config.remote_code)
-        require_supported(lm, f"{key}={config.path}")
+        lm = load_frozen(config, config.path, self.key, self.device, dropout, config.remote_code)
+        require_supported(lm, self.said)
         self.texts.fit(lm)
         return lm
 
     @cached_property
     def context_length(self) -> int:
         """In tokens; ConfigError where the model's config.json does not say it."""
-        key, path = f"{self.group}.path", self.config.path
-        config = language_config(path, key, self.config.remote_code)
-        return require_context_length(config, f"{key}={path}")
+        config = language_config(self.config.path, self.key, self.config.remote_code)
+        return require_context_length(config, self.said)
 
     @cached_property
     def stops(self) -> frozenset[int]:

@@ -262,13 +262,9 @@ class Engine:
             name: getattr(p, "ds_tensor", p).detach() for name, p in self.model.named_parameters()
         }
 
-    def _states(self) -> Any:
+    def moments(self) -> Any:
         """Adam's state by the weight that is stepped on; at stage 0 none before the first step."""
         return getattr(self._optimizer, "optimizer", self._optimizer).state
-
-    def moments(self) -> list[dict[str, Any]]:
-        """Adam's state of each parameter (or flat partition) that has one."""
-        return [state for state in self._states().values() if state]
 
     def _scale(self) -> dict[str, Any]:
         """The state of the loss's scale, which changes in fp16; empty where DeepSpeed has none."""
@@ -277,7 +273,7 @@ class Engine:
     def reset_optimizer(self) -> None:
         """Forget Adam's moments and step counts; and the scale of the loss in fp16, if not kept."""
         self.changed = True
-        for state in self.moments():
+        for state in self.moments().values():
             for name, value in state.items():
                 if not isinstance(value, Tensor):
                     state[name] = 0  # bitsandbytes counts steps in a plain number
@@ -353,7 +349,7 @@ class Engine:
         """
         weights = self.stepped_weights()
         if self.keeps_moments:
-            states = self._states()
+            states = self.moments()
             content = {
                 "weights": [weight.detach() for weight in weights],
                 "moments": [states.get(weight, {}) for weight in weights],
@@ -380,7 +376,7 @@ class Engine:
             return
         self.set_learning_rate(content["learning_rate"])
         self._scale().update(content["scale"])
-        states = self._states()
+        states = self.moments()
         for weight, moments in zip(self.stepped_weights(), content["moments"], strict=True):
             # where the device of a weight is the main memory, so is that of its moments
             states[weight] = {

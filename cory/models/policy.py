@@ -6,7 +6,6 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -55,8 +54,8 @@ class Policy:
         self.hardware = hardware
         if hardware.cuda_graphs:
             with self.whole():
-                key = f"hardware.cuda_graphs=true: {bundle.group}.path={bundle.config.path}"
-                require_supported(model.lm.eval(), key, recorded=True)
+                said = f"hardware.cuda_graphs=true: {bundle.said}"
+                require_supported(model.lm.eval(), said, recorded=True)
 
     @classmethod
     def as_it_came(cls, bundle: ModelBundle, name: str, hardware: HardwareConfig) -> Policy:
@@ -88,14 +87,6 @@ class Policy:
         """Whether its engine, which others may use, too, holds its weights now."""
         return self._stored is None or self._stored.engine.occupant is self._stored
 
-    def save(self, folder: Path) -> None:
-        """Write weights and optimiser into a checkpoint; called by every process."""
-        self.engine.save(folder)
-
-    def load(self, folder: Path) -> None:
-        """Load what `save` wrote; called by every process."""
-        self.engine.load(folder)
-
     def _enter(self) -> None:
         """Have its weights in an engine that others use, too; the reference needs none."""
         if self._stored is not None and not self.frozen:
@@ -103,8 +94,7 @@ class Policy:
 
     def whole(self) -> AbstractContextManager[None]:
         """Gather all of its weights, for passes without gradient."""
-        self._enter()
-        return nullcontext() if self._engine is None else self._engine.whole()
+        return nullcontext() if self._engine is None else self.engine.whole()
 
     def turns(
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None

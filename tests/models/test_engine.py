@@ -198,14 +198,14 @@ def test_8_bit_moments_take_a_byte_and_are_reset(config_of: ConfigOf, stage: int
     assert found[-1][0] < found[0][0] - 0.1
     assert [loss for loss, _ in found] == pytest.approx([loss for loss, _ in exact], rel=0.02)
     assert found != exact
-    largest = max(packed.moments(), key=lambda state: state["state1"].numel())
+    largest = max(packed.moments().values(), key=lambda state: state["state1"].numel())
     assert largest["state1"].dtype == largest["state2"].dtype == torch.uint8
-    assert sum(state["state1"].numel() for state in packed.moments()) >= sum(
+    assert sum(state["state1"].numel() for state in packed.moments().values()) >= sum(
         p.ds_numel if stage == 3 else p.numel() for p in packed.trainable.values()
     )
     packed.set_weights(start)
     packed.reset_optimizer()
-    for state in packed.moments():
+    for state in packed.moments().values():
         assert state["step"] == 0
         assert all(state[name].abs().sum() > 0 for name in CODES if name in state)
     assert descend(packed, steps=6) == found
