@@ -61,11 +61,10 @@ class ValueHead(nn.Linear):
         super().__init__(width, 1)
         self.probability = 0.0 if config is None else config.value_dropout
         self.detached = config is not None and config.value_detached
-        with torch.no_grad():
-            self.weight.zero_()
-            self.bias.zero_()
-            if config is not None and config.value_init == "uniform":
-                self.weight.uniform_(-(width**-0.5), width**-0.5, generator=init)
+        nn.init.zeros_(self.weight)
+        nn.init.zeros_(self.bias)
+        if config is not None and config.value_init == "uniform":
+            nn.init.uniform_(self.weight, -(width**-0.5), width**-0.5, generator=init)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Value of each state: (N, H) -> (N,) float32.

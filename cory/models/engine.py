@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -216,7 +216,7 @@ class Engine:
         rows = torch.cat([torch.linalg.vector_norm(g, dim=-1).flatten() for g in gradients])
         return float(rows.norm(dtype=torch.float64))
 
-    @contextlib.contextmanager
+    @contextmanager
     def whole(self) -> Iterator[None]:
         """Gather all weights of the model, for passes without gradient.
 
@@ -282,6 +282,7 @@ class Engine:
         if not self.keeps_moments:
             self._scale().update(self._first_scale)
 
+    @torch.no_grad()
     def set_weights(self, named: Mapping[str, Tensor]) -> None:
         """Overwrite trained weights; Adam's moments stay.
 
@@ -291,8 +292,7 @@ class Engine:
         for name, value in named.items():  # one after another: all together take a GPU's memory
             weight = self.trainable[name]
             # every process writes the same; the first one's are kept
-            gathered = deepspeed.zero.GatheredParameters(weight, modifier_rank=0)
-            with gathered if self.partitioned else contextlib.nullcontext(), torch.no_grad():
+            with deepspeed.zero.GatheredParameters(weight, 0, enabled=self.partitioned):
                 weight.copy_(value)
         # DeepSpeed's own float32 copies, where it keeps some
         refresh = getattr(self._optimizer, "refresh_fp32_params", None)

@@ -68,8 +68,8 @@ class SharedBase:
         _fill(self.peft, folder, name)
 
 
-def load_adapter(lm: PreTrainedModel, folder: Path) -> PeftModel:
-    """Load an adapter from a folder onto a language model, frozen; the model with it.
+def load_adapter(lm: PreTrainedModel, folder: Path) -> None:
+    """Load an adapter from a folder onto a language model, frozen.
 
     ConfigError for something else than LoRA on plain layers: PEFT imports the module that
     `megatron_core` names. And before PEFT would look for a pickle.
@@ -85,7 +85,6 @@ def load_adapter(lm: PreTrainedModel, folder: Path) -> PeftModel:
     with readable(f"{folder}: the adapter does not fit the model that it is for"):
         peft = PeftModel.from_pretrained(lm, str(folder))
     _fill(peft, folder, "default")
-    return peft
 
 
 def _fill(peft: PeftModel, folder: Path, name: str) -> None:

@@ -57,11 +57,6 @@ class Policy:
                 said = f"hardware.cuda_graphs=true: {bundle.said}"
                 require_supported(model.lm.eval(), said, recorded=True)
 
-    @classmethod
-    def as_it_came(cls, bundle: ModelBundle, name: str, hardware: HardwareConfig) -> Policy:
-        """The pretrained model, which responds under this name and never learns."""
-        return cls(bundle, ActorCriticModel(name, bundle.pretrained), None, hardware)
-
     def reference(self, name: str) -> Policy:
         """The frozen reference of its bundle, which responds under this name."""
         reference = copy.copy(self)

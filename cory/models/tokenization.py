@@ -30,12 +30,12 @@ class Texts:
         """
         embedded = int(model.get_input_embeddings().weight.shape[0])
         read = self.ids([self.render(self.asked), self.render(self.asked, ANSWER)])
-        special = [self.tokenizer.pad_token_id, self.tokenizer.eos_token_id]
-        special += [self.tokenizer.vocab_size - 1]
+        tokenizer = self.tokenizer
+        special = [tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.vocab_size - 1]
         most = max([*filter(None, special), *(token for row in read for token in row)])
         require(
             most < embedded,
-            f"{self.said}: the tokenizer's token '{self.tokenizer.convert_ids_to_tokens(most)}' is "
+            f"{self.said}: the tokenizer's token '{tokenizer.convert_ids_to_tokens(most)}' is "
             f"number {most}, and the model has embeddings for {embedded} tokens; take its own "
             f"tokenizer, or resize its embeddings",
         )

@@ -76,7 +76,8 @@ class Parts:
         """The second model as it came, which responds under this name and never learns."""
         assert self.partner is not None  # settings without one were refused
         self._store(self.partner)
-        return Policy.as_it_came(self.partner, name, self.config.hardware)
+        model = ActorCriticModel(name, self.partner.pretrained)
+        return Policy(self.partner, model, None, self.config.hardware)
 
     def new_player(self, name: str, others: Others) -> tuple[Policy, Loaders]:
         """A policy to train, and functions that load others, which are never trained.
