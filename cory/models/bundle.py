@@ -126,10 +126,9 @@ class StoredWeights:
         self.name = name
         self.engine = engine
         self._parts = [
-            torch.empty(part.shape, dtype=engine.kept_precision)
+            part.detach().to("cpu", engine.kept_precision, copy=True)
             for part in engine.stepped_weights()
         ]
-        self._copy_out()
 
     def enter(self) -> None:
         """Put these weights into the engine, and its present ones back; every process does it."""
