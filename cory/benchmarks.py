@@ -155,10 +155,10 @@ def model_of(wanted: Measurement) -> tuple[Any, Any, Entry]:
     name = wanted.suite.cpu_dtype if wanted.device == "cpu" else wanted.suite.dtype
     dtype: torch.dtype = getattr(torch, name)
     packed = adapted and config.quantisation == "nf4"
-    quantisation = nf4(config.double_quantisation, dtype, dtype) if packed else None
     place = torch.device(wanted.device)
-    model = load_language_model(path, "model.path", False, dtype, quantisation, place)
-    if quantisation is None:
+    packing = nf4(config.double_quantisation, dtype, dtype, place) if packed else {}
+    model = load_language_model(path, "model.path", False, **{"dtype": dtype} | packing)
+    if not packed:
         model.to(place)
     if adapted and not wanted.base:
         load_adapter(model, folder)

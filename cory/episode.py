@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,8 +60,23 @@ class Asked:
     uniforms: Tensor | None = None  # (limit,) float64 in [0, 1), one per token; None: greedily
 
 
+class TokenRow:
+    """A response in its context, as token ids: a turn or an example.
+
+    The context is not empty, and never learnt; where the response is empty, nothing is.
+    """
+
+    context_ids: Sequence[int]
+    response_ids: Sequence[int]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of context and response."""
+        return len(self.context_ids) + len(self.response_ids)
+
+
 @dataclass
-class Turn:
+class Turn(TokenRow):
     """One response by one agent, with the context it saw.
 
     A turn after the end of an episode is absent: it has no response tokens, gets neither score nor
@@ -108,11 +123,6 @@ class Turn:
     def logprob(self) -> float:
         """Log-probability of the response, nats; 0 where its tokens are not known."""
         return sum(self.sampler_logprobs)
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of context and response."""
-        return len(self.context_ids) + len(self.response_ids)
 
 
 def score_of(turn: Turn) -> float:

@@ -31,7 +31,7 @@ from cory.config.debate import DebateConfig
 from cory.episode import Prompt, Turn
 from cory.evaluation.responses import MEASURED
 from cory.functional.votes import VoteRule
-from cory.models.actor_critic import set_float32_products, store_as_products
+from cory.models.actor_critic import ActorCriticModel, set_float32_products, store_as_products
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Actor, Policy
 from cory.rollout.scheduler import Play, RollOut, single_turn
@@ -75,7 +75,8 @@ class TrainedTeam:
             for name, kind in algorithm.fixed_agents.items():
                 if kind == "partner":
                     partner = self.models["partner"]
-                    rivals[name] = Policy.as_it_came(partner, name, config.hardware)
+                    model = ActorCriticModel(name, partner.pretrained)
+                    rivals[name] = Policy(partner, model, None, config.hardware)
             self.actors = team_actors(algorithm, own, rivals, run_dir)
         self.actors[BASE] = own[self.names[0]].reference(BASE)  # the model before training
 

@@ -26,7 +26,8 @@ from cory.memory import (
     parts_of,
     peak,
 )
-from cory.models.loading import load_language_model, nf4, skeleton
+from cory.models.bundle import load_frozen
+from cory.models.loading import skeleton
 from tests.support.building import LetterShare, build
 from tests.support.refusals import refusal
 from tests.support.short_prompts import short_prompts
@@ -107,10 +108,7 @@ def test_four_bits_are_what_the_library_holds(tmp_path: Path, double: bool) -> N
     GPT2LMHeadModel(wide).save_pretrained(tmp_path)
     words = ("model.sharing=adapters", "model.quantisation=nf4")
     config = small(tmp_path, *words, f"model.double_quantisation={double}")
-    packing = nf4(double, torch.float32, torch.float32)
-    lm = load_language_model(
-        str(tmp_path), "model.path", False, torch.float32, packing, torch.device("cpu")
-    )
+    lm = load_frozen(config.model, str(tmp_path), "model.path", torch.device("cpu"))
     bytes_held = sum(p.numel() * p.element_size() for p in lm.parameters())
     for p in lm.parameters():
         state = getattr(p, "quant_state", None)

@@ -89,7 +89,8 @@ class Scorer(FrozenModel):
 
     def loaded(self) -> Any:
         """The model that `distributions` takes."""
-        model = load_language_model(self.path, self.key, False, self.dtype).to(self.device)
+        model = load_language_model(self.path, self.key, False, dtype=self.dtype)
+        model.to(self.device)
         self.texts.fit(model)
         return model
 

@@ -61,11 +61,10 @@ class ValueHead(nn.Linear):
         super().__init__(width, 1)
         self.probability = 0.0 if config is None else config.value_dropout
         self.detached = config is not None and config.value_detached
-        with torch.no_grad():
-            self.weight.zero_()
-            self.bias.zero_()
-            if config is not None and config.value_init == "uniform":
-                self.weight.uniform_(-(width**-0.5), width**-0.5, generator=init)
+        nn.init.zeros_(self.weight)
+        nn.init.zeros_(self.bias)
+        if config is not None and config.value_init == "uniform":
+            nn.init.uniform_(self.weight, -(width**-0.5), width**-0.5, generator=init)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Value of each state: (N, H) -> (N,) float32.
@@ -100,13 +99,6 @@ class ActorCriticModel(nn.Module):
         self.likelihood_coef = 0.0  # of a verifier (verdict_logits), which takes it along
         self.vocabulary = int(lm.config.vocab_size)
         self.value_head = value_head
-
-    @property
-    def head(self) -> ValueHead:
-        """The value head; ValueError where there is none."""
-        if self.value_head is None:
-            raise ValueError(f"{self.name} has no value head")
-        return self.value_head
 
     def activate(self) -> None:
         """With adapters, let this agent's adapter act and train, and no other."""
@@ -183,9 +175,7 @@ def response_states(
 
 def spread(values: Tensor, mask: Tensor) -> Tensor:
     """Scatter values to the True entries of `mask`; 0 elsewhere."""
-    return torch.zeros(mask.shape, dtype=values.dtype, device=values.device).masked_scatter(
-        mask, values
-    )
+    return values.new_zeros(mask.shape).masked_scatter(mask, values)
 
 
 def set_float32_products(chosen: Mapping[str, str], device: torch.device) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory.config import ModelConfig, require
+from cory.config.model import PackedConfig
 from cory.functional.logprobs import pad_turns
 from cory.models.actor_critic import (
     DTYPES,
@@ -23,8 +25,8 @@ from cory.models.actor_critic import (
     cast_weights,
     response_states,
     set_products,
-    store_as_products,
 )
+from cory.models.engine import Engine
 from cory.models.loading import language_config, load_language_model, load_tokenizer, nf4, readable
 from cory.models.passes import PlainPass, RecordedPass, cache_for, prefill
 from cory.models.paths import require_context_length
@@ -45,47 +47,33 @@ class ModelBundle:
     def __init__(self, config: ModelConfig, device: torch.device, group: str = "model") -> None:
         """group: `model` or `partner`: the group of settings that `config` is, for refusals"""
         self.config = config
-        self.group = group
+        self.group, self.key = group, f"{group}.path"
+        self.said = f"{self.key}={config.path}"
         self.device = device
         self.tokenizer: PreTrainedTokenizerBase = load_tokenizer(
-            config.path, f"{group}.path", config.remote_code
+            config.path, self.key, config.remote_code
         )
         require(
             not config.chat or self.tokenizer.chat_template is not None,
-            f"{group}.chat=true: the tokenizer of {group}.path={config.path} has no chat template",
+            f"{group}.chat=true: the tokenizer of {self.said} has no chat template",
         )
-        self.texts = Texts(self.tokenizer, f"{group}.path={config.path}", config.chat)
+        self.texts = Texts(self.tokenizer, self.said, config.chat)
 
     @cached_property
     def pretrained(self) -> PreTrainedModel:
         """The model as it came; it is loaded when it is first asked for."""
-        key, config = f"{self.group}.path", self.config
-        lm = self._frozen(config.path, key, config.dropout or config.rollout_dropout)
-        require_supported(lm, f"{key}={config.path}")
+        config = self.config
+        dropout = config.dropout or config.rollout_dropout
+        lm = load_frozen(config, config.path, self.key, self.device, dropout, config.remote_code)
+        require_supported(lm, self.said)
         self.texts.fit(lm)
-        return lm
-
-    def _frozen(self, path: str, key: str, keep_dropout: bool) -> PreTrainedModel:
-        """A language model on the device, in the precisions of the settings."""
-        config, compute = self.config, DTYPES[self.config.compute_precision]
-        dtype, quantisation = DTYPES[config.precision], None
-        if config.quantisation == "nf4":
-            quantisation = nf4(config.double_quantisation, compute, dtype)
-        attention = attention_for(config.attention, self.device, compute)
-        lm = load_language_model(
-            path, key, keep_dropout, dtype, quantisation, self.device, config.remote_code, attention
-        ).requires_grad_(False)
-        if quantisation is None:
-            lm.to(self.device)
-            set_products(lm, compute)
         return lm
 
     @cached_property
     def context_length(self) -> int:
         """In tokens; ConfigError where the model's config.json does not say it."""
-        key, path = f"{self.group}.path", self.config.path
-        config = language_config(path, key, self.config.remote_code)
-        return require_context_length(config, f"{key}={path}")
+        config = language_config(self.config.path, self.key, self.config.remote_code)
+        return require_context_length(config, self.said)
 
     @cached_property
     def stops(self) -> frozenset[int]:
@@ -94,8 +82,7 @@ class ModelBundle:
         Chat models end their turns with a token that may not be the tokenizer's EOS: the one that
         their template puts after an answer.
         """
-        generation = getattr(self.pretrained, "generation_config", None)
-        named = generation.eos_token_id if generation is not None else None
+        named = getattr(getattr(self.pretrained, "generation_config", None), "eos_token_id", None)
         several = named if isinstance(named, list) else [named]
         found = {self.tokenizer.eos_token_id, self.texts.end, *several}
         return frozenset(int(token) for token in found if token is not None)
@@ -124,15 +111,63 @@ class ModelBundle:
             cast_weights(model, DTYPES[self.config.precision])
             yield model.to(self.device)
 
-    def loaded(self, name: str, path: str, key: str) -> ActorCriticModel:
-        """An agent that another run has exported as a full model; it never trains.
 
-        path: of the exported model
-        key: the setting that named it
-        """
-        lm = self._frozen(path, key, keep_dropout=False)
-        store_as_products(lm)
-        return ActorCriticModel(name, lm)
+class StoredWeights:
+    """One of several policies' weights in main memory, put into the engine that all of them use.
+
+    The engine holds one policy's full copy of a model at a time, with gradients and Adam's moments.
+    It serves policies whose every training begins with a new optimiser. Every process stores
+    the part that it steps on: in the precision of the passes if every training starts from the
+    pretrained weights, else in float32: the bits that rounding drops count then.
+    """
+
+    def __init__(self, name: str, engine: Engine) -> None:
+        """Takes over the weights that the engine holds now."""
+        self.name = name
+        self.engine = engine
+        self._parts = [
+            part.detach().to("cpu", engine.kept_precision, copy=True)
+            for part in engine.stepped_weights()
+        ]
+
+    def enter(self) -> None:
+        """Put these weights into the engine, and its present ones back; every process does it."""
+        engine = self.engine
+        earlier = engine.occupant
+        if earlier is self:
+            return
+        if earlier is not None and engine.changed:
+            earlier._copy_out()
+        engine.set_stepped_weights(self._parts)
+        engine.model.name = self.name
+        engine.changed = False
+        engine.occupant = self
+
+    def _copy_out(self) -> None:
+        for stored, part in zip(self._parts, self.engine.stepped_weights(), strict=True):
+            stored.copy_(part.detach())
+
+
+def load_frozen(
+    config: PackedConfig,
+    path: str,
+    key: str,
+    device: torch.device,
+    keep_dropout: bool = False,
+    remote_code: bool = False,
+) -> PreTrainedModel:
+    """A language model that does not train, on its device, in the precisions of the settings."""
+    dtype, compute = DTYPES[config.precision], DTYPES[config.compute_precision]
+    attention = attention_for(config.attention, device, compute)
+    options: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention}
+    packed = config.quantisation == "nf4"
+    if packed:
+        options |= nf4(config.double_quantisation, compute, dtype, device)
+    lm = load_language_model(path, key, keep_dropout, remote_code, **options).requires_grad_(False)
+    if not packed:
+        lm.to(device)
+        set_products(lm, compute)
+    return lm
 
 
 @torch.no_grad()

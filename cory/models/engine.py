@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,12 +16,38 @@ import torch
 from deepspeed.constants import default_pg_timeout
 from deepspeed.ops import __compatible_ops__ as deepspeed_ops
 from torch import Tensor
+from torch.nn import Parameter
 
 from cory import distributed
 from cory.config import AlgorithmConfig, BatchPlan, HardwareConfig
-from cory.models.actor_critic import DTYPES, ActorCriticModel
+from cory.models.actor_critic import DTYPES, ActorCriticModel, is_of_head
 from cory.models.loading import load_plain
-from cory.models.optimiser import CODES, new_optimiser, rate_groups
+
+# of bitsandbytes: which number each code of an 8-bit moment stands for; the same in every state
+CODES = ("qmap1", "qmap2")
+
+
+def new_optimiser(trainable: Mapping[str, Parameter], settings: AlgorithmConfig) -> Any:
+    """AdamW: torch's, or bitsandbytes' with both moments in 8 bits.
+
+    The latter (Dettmers et al., 2022) keeps moments of fewer than 4,096 elements in 32 bits.
+
+    trainable: weights by name. Those of a value head with a rate of its own are a group apart; each
+        group has its multiple of `algorithm.learning_rate`, `factor`.
+    """
+    factor = settings.value_rate_factor()
+    groups: list[dict[str, Any]] = [{"params": list(trainable.values()), "factor": 1.0}]
+    if factor != 1.0:
+        head = [weight for name, weight in trainable.items() if is_of_head(name)]
+        rest = [weight for name, weight in trainable.items() if not is_of_head(name)]
+        groups = [{"params": rest, "factor": 1.0}, {"params": head, "factor": factor}]
+    rate, decay = settings.learning_rate, settings.weight_decay
+    if settings.optimizer == "adamw_8bit":
+        from bitsandbytes.optim import AdamW8bit  # noqa: PLC0415  three seconds, and seldom needed
+
+        return AdamW8bit(groups, lr=rate, weight_decay=decay)
+    # fused: one pass over the weights instead of one per operation
+    return torch.optim.AdamW(groups, lr=rate, weight_decay=decay, fused=True)
 
 
 def deepspeed_settings(
@@ -50,7 +76,6 @@ def deepspeed_settings(
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
         "steps_per_print": 10**9,
-        "wall_clock_breakdown": False,
     }
 
 
@@ -64,8 +89,7 @@ def start_process_group(device: str) -> None:
         alone = {"store": store, "rank": 0, "world_size": 1}
     logging.getLogger("DeepSpeed").setLevel(logging.ERROR)
     # The shared-memory op of DeepSpeed's CPU backend takes a minute to compile; gloo is enough.
-    if "deepspeed_shm_comm" in deepspeed_ops:
-        deepspeed_ops["deepspeed_shm_comm"] = False
+    deepspeed_ops["deepspeed_shm_comm"] = False
     backend, bound = "gloo", None
     if device == "cuda":
         backend, bound = "nccl", torch.device("cuda", int(os.environ["LOCAL_RANK"]))
@@ -114,11 +138,9 @@ class Engine:
         self.kept_precision = torch.float32 if settings.trains_on() else DTYPES[precision]
         model.activate()
         self.trainable = model.trainable()
-        groups = rate_groups(self.trainable, settings)
-        self._rate_factors = [factor for factor, _ in groups]
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
             model=model,
-            optimizer=new_optimiser([weights for _, weights in groups], settings),
+            optimizer=new_optimiser(self.trainable, settings),
             config=deepspeed_settings(hardware, plan, precision, settings.max_grad_norm),
         )
         if self.stage == 0 and precision == "fp32" and distributed.count() == 1:
@@ -181,8 +203,8 @@ class Engine:
     def set_learning_rate(self, value: float) -> None:
         """Set the learning rate of the following steps; a value head's own in proportion."""
         self.changed = True
-        for group, factor in zip(self._optimizer.param_groups, self._rate_factors, strict=True):
-            group["lr"] = factor * value
+        for group in self._optimizer.param_groups:
+            group["lr"] = group["factor"] * value
 
     def _gradient_norm(self) -> float | None:
         """Norm of all gradients where DeepSpeed computes none: at stage 0 in float32."""
@@ -194,7 +216,7 @@ class Engine:
         rows = torch.cat([torch.linalg.vector_norm(g, dim=-1).flatten() for g in gradients])
         return float(rows.norm(dtype=torch.float64))
 
-    @contextlib.contextmanager
+    @contextmanager
     def whole(self) -> Iterator[None]:
         """Gather all weights of the model, for passes without gradient.
 
@@ -240,13 +262,9 @@ class Engine:
             name: getattr(p, "ds_tensor", p).detach() for name, p in self.model.named_parameters()
         }
 
-    def _states(self) -> Any:
+    def moments(self) -> Any:
         """Adam's state by the weight that is stepped on; at stage 0 none before the first step."""
         return getattr(self._optimizer, "optimizer", self._optimizer).state
-
-    def moments(self) -> list[dict[str, Any]]:
-        """Adam's state of each parameter (or flat partition) that has one."""
-        return [state for state in self._states().values() if state]
 
     def _scale(self) -> dict[str, Any]:
         """The state of the loss's scale, which changes in fp16; empty where DeepSpeed has none."""
@@ -255,7 +273,7 @@ class Engine:
     def reset_optimizer(self) -> None:
         """Forget Adam's moments and step counts; and the scale of the loss in fp16, if not kept."""
         self.changed = True
-        for state in self.moments():
+        for state in self.moments().values():
             for name, value in state.items():
                 if not isinstance(value, Tensor):
                     state[name] = 0  # bitsandbytes counts steps in a plain number
@@ -264,6 +282,7 @@ class Engine:
         if not self.keeps_moments:
             self._scale().update(self._first_scale)
 
+    @torch.no_grad()
     def set_weights(self, named: Mapping[str, Tensor]) -> None:
         """Overwrite trained weights; Adam's moments stay.
 
@@ -273,8 +292,7 @@ class Engine:
         for name, value in named.items():  # one after another: all together take a GPU's memory
             weight = self.trainable[name]
             # every process writes the same; the first one's are kept
-            gathered = deepspeed.zero.GatheredParameters(weight, modifier_rank=0)
-            with gathered if self.partitioned else contextlib.nullcontext(), torch.no_grad():
+            with deepspeed.zero.GatheredParameters(weight, 0, enabled=self.partitioned):
                 weight.copy_(value)
         # DeepSpeed's own float32 copies, where it keeps some
         refresh = getattr(self._optimizer, "refresh_fp32_params", None)
@@ -331,7 +349,7 @@ class Engine:
         """
         weights = self.stepped_weights()
         if self.keeps_moments:
-            states = self._states()
+            states = self.moments()
             content = {
                 "weights": [weight.detach() for weight in weights],
                 "moments": [states.get(weight, {}) for weight in weights],
@@ -340,28 +358,25 @@ class Engine:
             }
         else:
             content = {"weights": [w.detach().to("cpu", self.kept_precision) for w in weights]}
-        self.write(folder, self.model.name, content)
-
-    def write(self, folder: Path, name: str, content: dict[str, Any]) -> None:
-        """Write what is kept of a policy; processes that hold the same write one file."""
-        path = self.file_of(folder, name)
+        path = self._file(folder)
         if self.stage > 0 or distributed.rank() == 0:
             path.parent.mkdir(parents=True, exist_ok=True)
             torch.save(content, path)
 
-    def file_of(self, folder: Path, name: str) -> Path:
-        """This process's part of a policy in a checkpoint."""
-        return folder / name / f"policy_{distributed.rank() if self.stage > 0 else 0}.pt"
+    def _file(self, folder: Path) -> Path:
+        """This process's part of the policy; processes that hold the same have one file."""
+        rank = distributed.rank() if self.stage > 0 else 0
+        return folder / self.model.name / f"policy_{rank}.pt"
 
     def load(self, folder: Path) -> None:
         """Load what `save` wrote; called by every process."""
-        content = load_plain(self.file_of(folder, self.model.name))
+        content = load_plain(self._file(folder))
         self.set_stepped_weights(content["weights"])
         if not self.keeps_moments:
             return
         self.set_learning_rate(content["learning_rate"])
         self._scale().update(content["scale"])
-        states = self._states()
+        states = self.moments()
         for weight, moments in zip(self.stepped_weights(), content["moments"], strict=True):
             # where the device of a weight is the main memory, so is that of its moments
             states[weight] = {

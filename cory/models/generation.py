@@ -66,9 +66,8 @@ def generate(
     # of the rows in a pass: their numbers, which have not ended, and what they have said or read
     rows = torch.arange(count, device=device)
     alive = torch.ones(count, dtype=torch.bool, device=device)
-    penalised = sampling is not None and sampling.repetition_penalty != 1.0
     seen = None  # (rows, V) bool
-    if penalised:
+    if sampling is not None and sampling.repetition_penalty != 1.0:
         seen = torch.zeros(count, model.config.vocab_size, dtype=torch.bool, device=device)
         for row, context in zip(seen, contexts, strict=True):
             row[context] = True

@@ -80,22 +80,13 @@ def load_tokenizer(path: str, key: str, remote_code: bool = False) -> PreTrained
 
 
 def load_language_model(
-    path: str,
-    key: str,
-    keep_dropout: bool,
-    dtype: torch.dtype = torch.float32,
-    quantisation: BitsAndBytesConfig | None = None,
-    device: torch.device | None = None,
-    remote_code: bool = False,
-    attention: str | None = None,
+    path: str, key: str, keep_dropout: bool, remote_code: bool = False, **options: Any
 ) -> PreTrainedModel:
-    """A causal language model in evaluation mode.
+    """A causal language model in evaluation mode; in float32, unless `options` have a dtype.
 
     keep_dropout: leave the checkpoint's dropout rates; else every rate is set to 0
-    dtype: of all weights, or with quantisation of those that are not quantised
-    device: with quantisation, where the weights are quantised
     remote_code: whether the checkpoint's own Python may run
-    attention: the library's word for an implementation; None: its own choice
+    options: of the library's `from_pretrained`, as those of `nf4`
     """
     whole = _load(AutoConfig, path, key, remote_code)
     config = _of_language_model(whole, path, key, remote_code)
@@ -103,14 +94,8 @@ def load_language_model(
         # some models read the rate from their config at every pass, others when they are built
         for name in [n for n in vars(config) if n.endswith(("dropout", "pdrop"))]:
             setattr(config, name, 0.0)
-    options: dict[str, Any] = {
-        "remote_code": remote_code,
-        "config": config,
-        "key_mapping": None if config is whole else OF_LANGUAGE_MODEL,
-        "dtype": dtype,
-        "attn_implementation": attention,
-    }
-    return _load_weights(AutoModelForCausalLM, path, key, quantisation, device, **options)
+    options |= {"config": config, "key_mapping": None if config is whole else OF_LANGUAGE_MODEL}
+    return _load_weights(AutoModelForCausalLM, path, key, remote_code=remote_code, **options)
 
 
 def language_config(path: str, key: str, remote_code: bool = False) -> Any:
@@ -134,29 +119,29 @@ def _of_language_model(config: Any, path: str, key: str, remote_code: bool = Fal
     return config
 
 
-def nf4(double: bool, compute: torch.dtype, storage: torch.dtype) -> BitsAndBytesConfig:
-    """Settings of bitsandbytes for linear layers in 4 bits (Dettmers et al., 2023).
+def nf4(double: bool, compute: torch.dtype, dtype: torch.dtype, device: Any) -> dict[str, Any]:
+    """Options that load linear layers in 4 bits, by bitsandbytes (Dettmers et al., 2023).
 
-    storage: ZeRO-3 splits all weights as if of one type, so quantised ones are stored in it, too
+    dtype: of all other weights. ZeRO-3 splits all as if of one type, so quantised ones are stored
+        in it, too
+    device: where they are quantised
     """
     require(
         importlib.util.find_spec("bitsandbytes") is not None,
         "quantisation=nf4 needs the package bitsandbytes: pip install bitsandbytes",
     )
-    return BitsAndBytesConfig(
+    packing = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=double,
         bnb_4bit_compute_dtype=compute,
-        bnb_4bit_quant_storage=storage,
+        bnb_4bit_quant_storage=dtype,
     )
+    return {"quantization_config": packing, "device_map": {"": device}, "dtype": dtype}
 
 
-def load_classifier(
-    path: str, key: str, dtype: torch.dtype = torch.float32, attention: str | None = None
-) -> PreTrainedModel:
+def load_classifier(path: str, key: str, **options: Any) -> PreTrainedModel:
     """A sequence classifier, frozen, in evaluation mode; arguments as `load_language_model`."""
-    options: dict[str, Any] = {"dtype": dtype, "attn_implementation": attention}
     kind = AutoModelForSequenceClassification
     return _load_weights(kind, path, key, **options).requires_grad_(False)
 
@@ -202,27 +187,19 @@ def skeleton(
 
 
 def _load_weights(
-    kind: Any,
-    path: str,
-    key: str,
-    quantisation: BitsAndBytesConfig | None = None,
-    device: torch.device | None = None,
-    unused: str = "no weight",
-    **options: Any,
+    kind: Any, path: str, key: str, unused: str = "no weight", **options: Any
 ) -> PreTrainedModel:
     """A model in evaluation mode; ConfigError for weights that it lacks: they would be random.
 
-    device: with quantisation, where the weights are quantised
     unused: begins the names of those that it may lack
     """
-    if quantisation is not None:
-        options |= {"quantization_config": quantisation, "device_map": {"": device or "cpu"}}
+    options = {"dtype": torch.float32} | options
     model, info = _load(kind, path, key, output_loading_info=True, **options)
     missing = [name for name in sorted(info["missing_keys"]) if not name.startswith(unused)]
     require(
         not missing, f"{key}={path}: the checkpoint has no weights for {', '.join(missing[:3])}"
     )
-    for parameter in model.parameters() if quantisation is not None else ():
+    for parameter in model.parameters() if "quantization_config" in options else ():
         if not hasattr(parameter, "quant_state"):
             # a view of the file, which would stay in memory with all that was quantised
             parameter.data = parameter.data.clone()

@@ -1,5 +1,6 @@
 """One frozen language model, and a LoRA adapter on it for each agent (Hu et al., 2021)."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -52,12 +53,11 @@ class SharedBase:
 
     def save(self, name: str, folder: Path, base: str) -> None:
         """Write the adapter as a folder for PeftModel.from_pretrained on `base`."""
-        config = self.peft.peft_config[name]
-        config.base_model_name_or_path = base
-        config.inference_mode, targets = True, config.target_modules
-        config.target_modules = sorted(targets)  # a set, which every process orders otherwise
+        config = copy.copy(self.peft.peft_config[name])
+        config.base_model_name_or_path, config.inference_mode = base, True
+        # a set, which every process orders otherwise
+        config.target_modules = sorted(config.target_modules)
         config.save_pretrained(str(folder))
-        config.inference_mode, config.target_modules = False, targets
         # it would look for the base's config.json to learn whether there are new embeddings
         state = get_peft_model_state_dict(self.peft, adapter_name=name, save_embedding_layers=False)
         own = {key: value.detach().cpu().contiguous().clone() for key, value in state.items()}
@@ -68,8 +68,8 @@ class SharedBase:
         _fill(self.peft, folder, name)
 
 
-def load_adapter(lm: PreTrainedModel, folder: Path) -> PeftModel:
-    """Load an adapter from a folder onto a language model, frozen; the model with it.
+def load_adapter(lm: PreTrainedModel, folder: Path) -> None:
+    """Load an adapter from a folder onto a language model, frozen.
 
     ConfigError for something else than LoRA on plain layers: PEFT imports the module that
     `megatron_core` names. And before PEFT would look for a pickle.
@@ -85,7 +85,6 @@ def load_adapter(lm: PreTrainedModel, folder: Path) -> PeftModel:
     with readable(f"{folder}: the adapter does not fit the model that it is for"):
         peft = PeftModel.from_pretrained(lm, str(folder))
     _fill(peft, folder, "default")
-    return peft
 
 
 def _fill(peft: PeftModel, folder: Path, name: str) -> None:

@@ -1,26 +1,22 @@
 """The passes of sampling: one over the contexts, then one for each token; and their cache.
 
-Then those of a frozen reference.
-
 No context is read twice. Passes of one token are computed as they come, or recorded as CUDA graphs.
 The memory of keys and values is taken once, instead of copied at every token.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from inspect import signature
 from os.path import commonprefix
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from cory.functional.logprobs import padded
-from cory.models.actor_critic import EAGER, ActorCriticModel, products, response_states
+from cory.models.actor_critic import EAGER, products
 
 # A beginning that all contexts share has a pass of its own, which shorter ones are not worth.
 SHARED_AT_LEAST = 16
@@ -218,8 +214,8 @@ class PlainPass:
         self.cache.batch_select_indices(rows)
 
 
-class RecordedPass:
-    """As `PlainPass`, with tensors that never change their place or shape (`FixedLayer`).
+class RecordedPass(PlainPass):
+    """The same with tensors that never change their place or shape (`FixedLayer`).
 
     On CUDA the pass is recorded as a graph, which each call replays: the waits between its kernels
     are gone, of which a small model's pass mostly consists. Elsewhere each call computes the pass.
@@ -229,9 +225,8 @@ class RecordedPass:
     def __init__(self, model: PreTrainedModel, mask: Tensor, cache: DynamicCache) -> None:
         """mask: (B, P) bool of what the cache holds"""
         rows, held = mask.shape
-        self.model, self.cache = model, cache
+        super().__init__(model, pad(mask, (0, cache.layers[0].room - held)), cache)
         self.ids = torch.zeros(rows, 1, dtype=torch.long, device=mask.device)
-        self.mask = pad(mask, (0, cache.layers[0].room - held))
         self.place = torch.tensor([held], device=mask.device)  # of the tokens that are read next
         cache.layers = [FixedLayer(layer, self.place) for layer in cache.layers]
         self.graph: Any = None  # mypy does not know CUDA's
@@ -252,8 +247,8 @@ class RecordedPass:
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these rows only."""
-        self.ids, self.mask, self.graph = self.ids[rows], self.mask[rows], None
-        self.cache.batch_select_indices(rows)
+        super().keep(rows)
+        self.ids, self.graph = self.ids[rows], None
 
     def _pass(self) -> None:
         self.states = read(self.model, self.ids, self.mask, self.cache)
@@ -269,43 +264,3 @@ class RecordedPass:
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
             self._pass()
-
-
-@torch.no_grad()
-def reference_states(
-    model: ActorCriticModel,
-    reference: PreTrainedModel,
-    input_ids: Tensor,
-    attention_mask: Tensor,
-    response_mask: Tensor,
-) -> tuple[Tensor, nn.Module]:
-    """Hidden states of the reference before the response tokens (N, H), and its output head.
-
-    An adapter never lies on the output head: with adapters it is the policy's own.
-
-    reference: as in `reference_of`
-    input_ids, attention_mask: (B, L)
-    response_mask: (B, R) bool, True on N tokens
-    """
-    model.activate()
-    with reference_of(model, reference) as lm:
-        hidden = response_states(lm, input_ids, attention_mask, response_mask)
-        head: nn.Module = lm.get_output_embeddings()
-    return hidden, head
-
-
-@contextmanager
-def reference_of(model: ActorCriticModel, reference: PreTrainedModel) -> Iterator[PreTrainedModel]:
-    """The frozen reference of a model: of an adapter the base without any.
-
-    reference: of full copies, `bundle.pretrained`
-    """
-    if model.base is None:
-        yield reference
-        return
-    layers = model.base.peft.base_model
-    layers.disable_adapter_layers()
-    try:
-        yield model.lm
-    finally:
-        layers.enable_adapter_layers()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from cory.config import ConfigError, require
 
@@ -60,7 +60,12 @@ def context_length(config: Any) -> int | None:
     rope = getattr(config, "rope_parameters", None) or {}
     # of models with several kinds of layers, one for each kind
     kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, Mapping))]
-    return min([int(longest), *(end for kind in kinds if (end := _end_of_first_set(kind)))])
+    ends = [
+        int(kind["original_max_position_embeddings"])
+        for kind in kinds
+        if kind.get("rope_type") == "longrope" and kind["short_factor"] != kind["long_factor"]
+    ]
+    return min([int(longest), *ends])
 
 
 def require_context_length(config: Any, key: str) -> int:
@@ -69,12 +74,6 @@ def require_context_length(config: Any, key: str) -> int:
     if length is None:
         raise ConfigError(f"{key}: its config.json does not say max_position_embeddings")
     return length
-
-
-def _end_of_first_set(rope: Mapping[str, Any]) -> int | None:
-    if rope.get("rope_type") != "longrope" or rope["short_factor"] == rope["long_factor"]:
-        return None
-    return int(rope["original_max_position_embeddings"])
 
 
 def products_of_cpu(*, _parent_: DictConfig, _root_: DictConfig) -> str:
@@ -98,8 +97,3 @@ def cpu_has_bf16() -> bool:
     if said is not None:
         return said == "1"
     return CPU_INFO.exists() and bool(INSTRUCTIONS.search(CPU_INFO.read_text(errors="replace")))
-
-
-def register_resolver() -> None:
-    """Make `${products_of_cpu:}` known to OmegaConf, before settings are composed."""
-    OmegaConf.register_new_resolver("products_of_cpu", products_of_cpu, replace=True)

@@ -6,16 +6,15 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from cory import distributed
 from cory.config import ConfigError, HardwareConfig, PPOConfig, SamplingConfig
-from cory.episode import Asked, Batch, Context, Turn
+from cory.episode import Asked, Batch, Context, TokenRow, Turn
 from cory.functional.advantages import (
     RunningMoments,
     above_baselines,
@@ -24,32 +23,12 @@ from cory.functional.advantages import (
 )
 from cory.functional.logprobs import pad_turns, sampled_kl, token_statistics
 from cory.models.actor_critic import ActorCriticModel, products, response_states, spread
-from cory.models.bundle import ModelBundle, require_supported
+from cory.models.bundle import ModelBundle, StoredWeights, require_supported
 from cory.models.engine import Engine
 from cory.models.generation import Response, generate
-from cory.models.optimiser import StoredWeights
-from cory.models.passes import reference_of, reference_states
 from cory.seeding import Key, uniforms
 
 CARRIED = ("kl_coef", "updates", "updated")  # of a policy, as they are
-
-
-class TokenRow(Protocol):
-    """A response in its context, as token ids: a turn or an example.
-
-    The context is not empty, and never learnt; where the response is empty, nothing is.
-    """
-
-    @property
-    def context_ids(self) -> Sequence[int]: ...
-
-    @property
-    def response_ids(self) -> Sequence[int]: ...
-
-
-def lengths_of(rows: Sequence[TokenRow | None]) -> list[int]:
-    """Tokens of context and response of each row; 0 for a row without tokens."""
-    return [0 if row is None else len(row.context_ids) + len(row.response_ids) for row in rows]
 
 
 class Policy:
@@ -73,16 +52,10 @@ class Policy:
         self._engine = engine
         self._stored = stored
         self.hardware = hardware
-        self.responses_at_once = hardware.responses_at_once
         if hardware.cuda_graphs:
             with self.whole():
-                key = f"hardware.cuda_graphs=true: {bundle.group}.path={bundle.config.path}"
-                require_supported(model.lm.eval(), key, recorded=True)
-
-    @classmethod
-    def as_it_came(cls, bundle: ModelBundle, name: str, hardware: HardwareConfig) -> Policy:
-        """The pretrained model, which responds under this name and never learns."""
-        return cls(bundle, ActorCriticModel(name, bundle.pretrained), None, hardware)
+                said = f"hardware.cuda_graphs=true: {bundle.said}"
+                require_supported(model.lm.eval(), said, recorded=True)
 
     def reference(self, name: str) -> Policy:
         """The frozen reference of its bundle, which responds under this name."""
@@ -107,15 +80,7 @@ class Policy:
     @property
     def in_engine(self) -> bool:
         """Whether its engine, which others may use, too, holds its weights now."""
-        return self._stored is None or self._stored.present
-
-    def save(self, folder: Path) -> None:
-        """Write weights and optimiser into a checkpoint; called by every process."""
-        (self._stored or self.engine).save(folder)
-
-    def load(self, folder: Path) -> None:
-        """Load what `save` wrote; called by every process."""
-        (self._stored or self.engine).load(folder)
+        return self._stored is None or self._stored.engine.occupant is self._stored
 
     def _enter(self) -> None:
         """Have its weights in an engine that others use, too; the reference needs none."""
@@ -124,8 +89,7 @@ class Policy:
 
     def whole(self) -> AbstractContextManager[None]:
         """Gather all of its weights, for passes without gradient."""
-        self._enter()
-        return nullcontext() if self._engine is None else self._engine.whole()
+        return nullcontext() if self._engine is None else self.engine.whole()
 
     def turns(
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
@@ -162,7 +126,7 @@ class Policy:
                 return found[::-1]
 
             said = distributed.map_rows(
-                range(len(rows)), self.responses_at_once, answer, lambda n: len(rows[n])
+                range(len(rows)), self.hardware.responses_at_once, answer, lambda n: len(rows[n])
             )
         plain = not bundle.config.special_tokens_in_text
         return [
@@ -187,9 +151,37 @@ class Policy:
         with self.whole():
             self.model.activate()
             own = nullcontext(self.model.lm)
-            acting = reference_of(self.model, self.bundle.pretrained) if self.frozen else own
-            with acting as lm, products(lm, computed=False):
+            with (
+                self.reference_model() if self.frozen else own as lm,
+                products(lm, computed=False),
+            ):
                 yield lm
+
+    @contextmanager
+    def reference_model(self) -> Iterator[PreTrainedModel]:
+        """The frozen reference: the pretrained model; of an adapter the base without any."""
+        base = self.model.base
+        if base is None:
+            yield self.bundle.pretrained
+            return
+        layers = base.peft.base_model
+        layers.disable_adapter_layers()
+        try:
+            yield self.model.lm
+        finally:
+            layers.enable_adapter_layers()
+
+    @torch.no_grad()
+    def reference_states(self, *inputs: Tensor) -> tuple[Tensor, nn.Module]:
+        """Hidden states of the reference before the response tokens (N, H), and its output head.
+
+        An adapter never lies on the output head: with adapters it is the policy's own.
+
+        inputs: as of `response_states`
+        """
+        self.model.activate()
+        with self.reference_model() as lm:
+            return response_states(lm, *inputs), lm.get_output_embeddings()
 
     def tensors(self, rows: Sequence[TokenRow | None]) -> tuple[Tensor, Tensor, Tensor]:
         """input_ids (B, L), attention_mask (B, L) and response_mask (B, R) of the rows.
@@ -279,7 +271,7 @@ class PPOPolicy(Policy):
             found = token_statistics(
                 hidden,
                 model.lm.get_output_embeddings(),
-                *reference_states(model, self.bundle.pretrained, *inputs),
+                *self.reference_states(*inputs),
                 inputs[0][:, -mask.shape[1] :][mask],
                 model.vocabulary,
                 model.temperature,

@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from cory.config import ConfigError, require
-from cory.episode import Context, Message, as_messages, from_user
+from cory.episode import Context, as_messages, from_user
 
 # a sample prompt and its answer, to find what a template or tokenizer puts around them
 ASKED, ANSWER = "word", "reply"
@@ -30,12 +30,12 @@ class Texts:
         """
         embedded = int(model.get_input_embeddings().weight.shape[0])
         read = self.ids([self.render(self.asked), self.render(self.asked, ANSWER)])
-        special = [self.tokenizer.pad_token_id, self.tokenizer.eos_token_id]
-        special += [self.tokenizer.vocab_size - 1]
+        tokenizer = self.tokenizer
+        special = [tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.vocab_size - 1]
         most = max([*filter(None, special), *(token for row in read for token in row)])
         require(
             most < embedded,
-            f"{self.said}: the tokenizer's token '{self.tokenizer.convert_ids_to_tokens(most)}' is "
+            f"{self.said}: the tokenizer's token '{tokenizer.convert_ids_to_tokens(most)}' is "
             f"number {most}, and the model has embeddings for {embedded} tokens; take its own "
             f"tokenizer, or resize its embeddings",
         )
@@ -51,7 +51,7 @@ class Texts:
             return context if answer is None else context + self.between + answer
         messages = as_messages(context)
         if answer is not None:
-            messages = [*messages, _message("assistant", answer)]
+            messages = [*messages, {"role": "assistant", "content": answer}]
         try:
             text: str = self.tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=answer is None
@@ -153,7 +153,7 @@ class Texts:
         try:
             self.render(ASKED)
         except ConfigError:
-            asked = [_message("system", ASKED), from_user(ASKED)]
+            asked = [{"role": "system", "content": ASKED}, from_user(ASKED)]
             self.render(asked)
             return asked
         return ASKED
@@ -187,7 +187,3 @@ class Texts:
     def _bare(self, texts: Sequence[str]) -> list[list[int]]:
         rows: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
         return rows
-
-
-def _message(role: str, content: str) -> Message:
-    return {"role": role, "content": content}

@@ -91,7 +91,8 @@ def _loaded(config: ClassifierConfig, device: torch.device) -> Any:
     """The classifier in its precision, on its device, with a head that computes in float32."""
     dtype, compute = DTYPES[config.precision], DTYPES[config.compute_precision]
     attention = attention_for(config.attention, device, compute)
-    model = load_classifier(config.path, "reward.path", dtype, attention)
+    options = {"dtype": dtype, "attn_implementation": attention}
+    model = load_classifier(config.path, "reward.path", **options)
     cast_weights(model, dtype)
     model.to(device)
     set_products(model, compute)

@@ -17,13 +17,12 @@ from cory.models.actor_critic import (
     DTYPES,
     ActorCriticModel,
     ValueHead,
-    attention_for,
     cast_weights,
     response_states,
-    set_products,
     store_as_products,
 )
-from cory.models.loading import load_language_model, load_tokenizer, nf4
+from cory.models.bundle import load_frozen
+from cory.models.loading import load_tokenizer
 from cory.models.paths import require_context_length
 from cory.models.tokenization import Texts
 from cory.rewards import Reward
@@ -85,14 +84,16 @@ def correctness_probabilities(
     rows: of `readings`
     pad: token id
     """
+    head = model.value_head
+    assert head is not None  # a verifier has one
     tensors = pad_turns([row[0] for row in rows], [row[1] for row in rows], pad)
-    ids, attended, mask = (tensor.to(model.head.weight.device) for tensor in tensors)
+    ids, attended, mask = (tensor.to(head.weight.device) for tensor in tensors)
     if model.likelihood_coef == 0:  # without the log-probabilities of the vocabulary
-        logits = model.head(response_states(model.lm, ids, attended, last_token(mask)))
+        logits = head(response_states(model.lm, ids, attended, last_token(mask)))
     else:
         # not as a module: ZeRO-3's hooks are collectives, and processes have unequal rows
         logprobs, values = model.forward(ids, attended, mask)
-        assert values is not None  # a verifier has a head
+        assert values is not None  # of the head
         logits = verdict_logits(values, logprobs, model.likelihood_coef)[last_token(mask)]
     probabilities: list[float] = logits.sigmoid().tolist()
     return probabilities
@@ -120,38 +121,30 @@ class Verifier(Reward):
         path, setting = self.source
         self.texts = Texts(self.tokenizer, f"{setting}={path}", config.chat)
         self.model = self._model(device)
-        load_head(self.model.head, folder / VALUE_HEAD, key)
-        self.model.likelihood_coef = load_likelihood_coef(folder / VALUE_HEAD)
         cast_weights(self.model, DTYPES[config.precision])
         self.model.to(device).eval().requires_grad_(False)
         store_as_products(self.model.lm)
         self.room = require_context_length(self.model.lm.config, key)
 
     def _model(self, device: torch.device) -> ActorCriticModel:
-        """The language model, with its adapter if the verifier is one, and a new value head."""
-        config = self.config
-        dtype, compute = DTYPES[config.precision], DTYPES[config.compute_precision]
-        quantisation = None
-        if config.quantisation == "nf4":
-            require(
-                self.adapter,
-                f"reward.quantisation=nf4: the verifier at {config.path} is a full model, trained "
-                f"as it is: set none",
-            )
-            quantisation = nf4(config.double_quantisation, compute, dtype)
-        attention = attention_for(config.attention, device, compute)
-        lm = load_language_model(
-            *self.source, False, dtype, quantisation, device, attention=attention
+        """The language model, with its adapter if the verifier is one, and its value head."""
+        config, path = self.config, self.folder / VALUE_HEAD
+        require(
+            config.quantisation == "none" or self.adapter,
+            f"reward.quantisation=nf4: the verifier at {config.path} is a full model, trained as "
+            f"it is: set none",
         )
-        if quantisation is None:
-            set_products(lm, compute)
+        lm = load_frozen(config, *self.source, device)
         self.texts.fit(lm)
         if self.adapter:
             from cory.models.lora import load_adapter  # noqa: PLC0415  five seconds, and copies need none
 
             load_adapter(lm, self.folder)
-        # the head is filled with the verifier's own
-        return ActorCriticModel("verifier", lm, value_head=ValueHead(lm))
+        head = ValueHead(lm)
+        load_head(head, path, f"reward.path={config.path}")
+        model = ActorCriticModel("verifier", lm, value_head=head)
+        model.likelihood_coef = load_likelihood_coef(path)
+        return model
 
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` with the probability that the response is right.

@@ -59,7 +59,7 @@ class Checkpoints:
                 part.mkdir()
             distributed.wait_for_all()
             for agent in agents.values():
-                agent.save(part)
+                agent.engine.save(part)
             torch.save(state, part / state_file())
             distributed.wait_for_all()
             distributed.first_works(partial(self._publish, part, place, done))
@@ -86,7 +86,7 @@ class Checkpoints:
         place = places[0]
         done = distributed.first_works(partial(self._inspect, place))
         for agent in agents.values():
-            agent.load(place)
+            agent.engine.load(place)
         return done, load_plain(place / state_file())
 
     def _inspect(self, place: Path) -> int:

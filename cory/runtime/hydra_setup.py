@@ -20,7 +20,7 @@ from cory.config import (
     nearest,
     require,
 )
-from cory.models.paths import register_resolver
+from cory.models.paths import products_of_cpu
 
 # beside the package in a checkout, inside it in an installed wheel
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -114,4 +114,4 @@ def expand_home(cfg: DictConfig) -> None:
             cfg[key] = str(Path(cfg[key]).expanduser())
 
 
-register_resolver()
+OmegaConf.register_new_resolver("products_of_cpu", products_of_cpu, replace=True)

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from cory import distributed
 from cory.config import ConfigError, OfflineConfig
-from cory.episode import Episode, Metrics
+from cory.episode import Episode, Metrics, TokenRow
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import OfflineLoss, utterance_logprobs
-from cory.models.policy import Policy, lengths_of
+from cory.models.policy import Policy
 from cory.trainers.parts import Parts
 from cory.trainers.sanity_checks import (
     CheckedUpdate,
@@ -42,7 +42,7 @@ CHECKED = 16  # examples on which training and reference passes are compared
 
 
 @dataclass(frozen=True)
-class OfflineExample:
+class OfflineExample(TokenRow):
     """An utterance of a game, or an answer to an instruction, to learn.
 
     A set has many tokens: as arrays of 32 bits they take a ninth of what lists take.
@@ -173,7 +173,7 @@ class OfflineTrainer:
                 examples,
                 policy.hardware.rollout_batch_size,
                 score,
-                lambda row: lengths_of([row])[0],
+                lambda row: row.tokens,
             )
 
     def _check(self, examples: Sequence[OfflineExample]) -> None:
@@ -282,7 +282,8 @@ class OfflineTrainer:
                 "nll_sft": torch.where(instructed, nll.detach(), 0.0).sum(),
             }
 
-        step = optimiser_step(policy, rows, self.parts.plan.microbatch, objective, lengths_of(rows))
+        each = [0 if row is None else row.tokens for row in rows]
+        step = optimiser_step(policy, rows, self.parts.plan.microbatch, objective, each)
         return step | {"games": float(games), "instructions": float(instructions)}
 
     def _named(self, what: str) -> str:

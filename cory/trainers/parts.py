@@ -9,9 +9,8 @@ from typing import cast
 
 from cory.config import BatchPlan, Config, PPOConfig
 from cory.models.actor_critic import ActorCriticModel, store_as_products
-from cory.models.bundle import ModelBundle
+from cory.models.bundle import ModelBundle, StoredWeights, load_frozen
 from cory.models.engine import Engine
-from cory.models.optimiser import StoredWeights
 from cory.models.policy import Policy, PPOPolicy
 from cory.rewards import Reward
 from cory.runs.export import agent_folders, load_agent, start_from
@@ -77,7 +76,8 @@ class Parts:
         """The second model as it came, which responds under this name and never learns."""
         assert self.partner is not None  # settings without one were refused
         self._store(self.partner)
-        return Policy.as_it_came(self.partner, name, self.config.hardware)
+        model = ActorCriticModel(name, self.partner.pretrained)
+        return Policy(self.partner, model, None, self.config.hardware)
 
     def new_player(self, name: str, others: Others) -> tuple[Policy, Loaders]:
         """A policy to train, and functions that load others, which are never trained.
@@ -124,8 +124,14 @@ class Parts:
         bundle, path = self.bundle, self.bundle.config.path
         if run_dir is not None:
             path = str(agent_folders(run_dir, [name], bundle.config, "model", setting)[name])
-        hardware = self.config.hardware
-        return lambda: Policy(bundle, bundle.loaded(name, path, setting), None, hardware)
+
+        def load() -> Policy:
+            own = bundle.config
+            lm = load_frozen(own, path, setting, bundle.device, remote_code=own.remote_code)
+            store_as_products(lm)
+            return Policy(bundle, ActorCriticModel(name, lm), None, self.config.hardware)
+
+        return load
 
     def _policy(self, model: ActorCriticModel, bundle: ModelBundle, engine: Engine) -> Policy:
         config, hardware = self.config.algorithm, self.config.hardware

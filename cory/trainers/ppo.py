@@ -32,7 +32,6 @@ from cory.functional.losses import (
     loss_average,
 )
 from cory.models.generation import draw_limit
-from cory.models.passes import reference_states
 from cory.models.policy import Actor, PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut
@@ -373,9 +372,7 @@ class Objective:
         if self.config.kl_in != "loss" or self.config.kl_loss != "full":
             logprobs, values = self.agent.engine(*inputs)
             return logprobs, values, None
-        agent = self.agent
-        reference = reference_states(agent.model, agent.bundle.pretrained, *inputs)
-        spoken, values = self.agent.engine(*inputs, *reference)
+        spoken, values = self.agent.engine(*inputs, *self.agent.reference_states(*inputs))
         return spoken[0], values, spoken[1]
 
     def _value_part(self, values: Tensor, index: Tensor) -> tuple[Tensor, Numbers]:

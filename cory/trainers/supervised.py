@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from cory.config import SupervisedConfig
-from cory.episode import Episode, Metrics
+from cory.episode import Episode, Metrics, TokenRow
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import weighted_nll
-from cory.models.policy import Policy, lengths_of
+from cory.models.policy import Policy
 from cory.trainers.parts import Parts
 from cory.trainers.sanity_checks import CheckedUpdate, checked_update
 from cory.trainers.steps import (
@@ -32,7 +32,7 @@ from cory.trainers.steps import (
 
 
 @dataclass(frozen=True)
-class Example:
+class Example(TokenRow):
     """A response to learn, in its context."""
 
     context_ids: list[int]  # not empty
@@ -184,9 +184,8 @@ class SupervisedTrainer:
                 for key, of_each in statistics.items()
             }
 
-        return optimiser_step(
-            policy, rows, self.parts.plan.microbatch, objective, lengths_of(rows)
-        ) | {
+        each = [0 if row is None else row.tokens for row in rows]
+        return optimiser_step(policy, rows, self.parts.plan.microbatch, objective, each) | {
             "whole": float(whole),
             "count": float(len(present)),
             "steps": 1.0,

@@ -99,10 +99,10 @@ def test_eos_counts_where_it_was_said_and_nowhere_else(agents: Agents) -> None:
 
 
 def test_policy_reference_and_value_of_each_agent(agents: Agents, llama: str) -> None:
-    packing = None
+    packing = {}
     if any(type(m).__name__ == "Linear4bit" for m in agents["agent_0"].model.lm.modules()):
-        packing = nf4(True, torch.float32, torch.float32)
-    base = load_language_model(llama, "model.path", False, torch.float32, packing)
+        packing = nf4(True, torch.float32, torch.float32, "cpu")
+    base = load_language_model(llama, "model.path", False, **packing)
     context, response = agents["agent_0"].bundle.tokenizer(LONG)["input_ids"], [60, 61, EOS]
     ids, places = torch.tensor([context + response]), slice(len(context) - 1, -1)
     said = []

@@ -35,7 +35,7 @@ def test_every_weight_of_a_copy_trains_and_none_of_the_reference(config_of: Conf
 
 
 def test_uniform_weights_lie_within_one_over_the_root_of_the_width(config_of: ConfigOf) -> None:
-    head = model_of(config_of()).head
+    head = model_of(config_of()).value_head
     bound = head.in_features**-0.5
     weights = head.weight.detach()
     assert bool((weights.abs() <= bound).all())
@@ -47,14 +47,14 @@ def test_uniform_weights_lie_within_one_over_the_root_of_the_width(config_of: Co
 def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(config_of: ConfigOf) -> None:
     model = model_of(config_of("model.value_init=zero"))
     _, values = model(*INPUTS)
-    assert not model.head.weight.any() and not values.any()
+    assert not model.value_head.weight.any() and not values.any()
     values.sum().backward()
-    assert bool(model.head.weight.grad.any())  # so that it can learn
+    assert bool(model.value_head.weight.grad.any())  # so that it can learn
 
 
 def test_dropout_acts_on_what_the_head_reads_while_updating(config_of: ConfigOf) -> None:
     dropping: Any = SimpleNamespace(model=config_of().model.replace(value_dropout=0.25))
-    head = model_of(dropping).head.eval()
+    head = model_of(dropping).value_head.eval()
     with torch.no_grad():
         head.weight.fill_(1.0)
         ones = torch.ones(400, head.in_features)

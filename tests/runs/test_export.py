@@ -146,7 +146,7 @@ def test_a_run_starts_from_agents_with_and_without_value_heads(
             assert agent.model.value_head is None
             continue
         source = fresh if theirs else before  # where there was none, the new one stays
-        assert torch.equal(agent.model.head.weight, source[name].model.head.weight)
+        assert torch.equal(agent.model.value_head.weight, source[name].model.value_head.weight)
     notes = [line for line in said.splitlines() if "has no value heads" in line]
     assert len(notes) == (2 if theirs and not ours else 0)
     assert started.step(0)["objective/kl_k3/agent_0"] > 0

@@ -13,7 +13,6 @@ from cory.config import Config
 from cory.episode import Batch, turns_of
 from cory.functional.logprobs import full_kl
 from cory.models.actor_critic import response_states
-from cory.models.passes import reference_of
 from cory.models.policy import PPOPolicy
 from cory.trainers.ppo import Estimate, Objective, PPOTrainer
 from cory.trainers.steps import Stage
@@ -49,7 +48,7 @@ def test_the_term_and_its_gradient_by_hand(
     agent.model.activate()
     lm = agent.model.lm
     logits = lm.get_output_embeddings()(response_states(lm, *inputs))
-    with torch.no_grad(), reference_of(agent.model, agent.bundle.pretrained) as reference:
+    with torch.no_grad(), agent.reference_model() as reference:
         ref_logits = reference.get_output_embeddings()(response_states(reference, *inputs))
     agent.model.activate()
     kl = full_kl(logits / temperature, ref_logits / temperature).mean()
