@@ -265,7 +265,8 @@ def objective_of(run_dir: Path, metric: str | None) -> float | None:
 
 def is_complete(run_dir: Path, config: Config) -> bool:
     """Whether a run is finished, with the iterations of these settings."""
-    return config.algorithm.iterations == (read_record(run_dir) or {}).get("iterations")
+    found = (read_record(run_dir) or {}).get("iterations")
+    return bool(found == config.algorithm.iterations)
 
 
 def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None:
