@@ -6,10 +6,10 @@ from typing import Any
 from cory.algorithms.credit import credit_rule
 from cory.config import CoryConfig
 from cory.episode import Episode, Metrics, Prompt, score_of
-from cory.functional.credit import own_and_later, own_score
+from cory.functional.credit import mean_over_roles, own_and_later, own_score
 from cory.rollout.scheduler import Cast, Play
 from cory.trainers.metrics import role_metrics, transfer_metrics
-from cory.trainers.parts import Parts, numbered
+from cory.trainers.parts import Parts
 from cory.trainers.ppo import PPOTrainer
 
 # observer_context(query, answers so far) -> the observer's prompt
@@ -74,18 +74,10 @@ def shared_sum(episodes: Iterable[Episode]) -> None:
             turn.credit = total
 
 
-def shared_mean(episodes: Iterable[Episode]) -> None:
-    """The credit of a turn is the mean of all scores of its episode (ours)."""
-    for episode in episodes:
-        total = sum(score_of(turn) for turn in episode.turns)
-        for turn in episode.turns:
-            turn.credit = total / len(episode.turns)
-
-
 def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
     """A pioneer and its observers, copies of one model, rewarded by the sum of their scores."""
-    agents = parts.new_ppo_policies(numbered(config.agents))
-    shared = {"all": shared_sum, "mean": shared_mean, "later": own_and_later}
+    agents = parts.new_ppo_policies(config.names())
+    shared = {"all": shared_sum, "mean": mean_over_roles, "later": own_and_later}
     roles = Roles(list(agents))
 
     def after_step(iteration: int) -> None:

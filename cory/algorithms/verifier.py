@@ -4,7 +4,7 @@ Its training data are the frozen model's own answers, balanced within every ques
 it learns which questions are hard instead of which answers are right (Park et al., 2025, App. E).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -21,7 +21,7 @@ from cory.seeding import Streams
 from cory.tasks import Task
 from cory.tasks.answer_kinds import judged
 from cory.trainers.parts import Parts
-from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer
+from cory.trainers.supervised import CollectedExamples, Example, Losses, SupervisedTrainer
 
 VERIFIER = "verifier"
 
@@ -38,7 +38,6 @@ def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
         collector,
         VerifierEvaluator(policies[VERIFIER], author, parts.task, config.sampling),
         loss=partial(verdict_loss, config.likelihood_coef),
-        statistics=partial(verdict_statistics, config.likelihood_coef),
         metric_name=lambda what, policy: f"verifier/{what}",
         average=config.average,
     )
@@ -46,21 +45,17 @@ def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
 
 def verdict_loss(
     likelihood_coef: float, logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: Tensor
-) -> Tensor:
-    """Cross-entropy of the verdict after every token of an answer with the answer's label."""
-    assert values is not None  # a verifier has a value head
-    return token_bce(verdict_logits(values, logprobs, likelihood_coef), labels, mask)
+) -> Losses:
+    """Cross-entropy of the verdict after every token of an answer with the answer's label.
 
-
-def verdict_statistics(
-    likelihood_coef: float, logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: Tensor
-) -> Mapping[str, Tensor]:
-    """Accuracy (B,): whether the verdict at each answer's end is right, before the step."""
+    And the accuracy: whether the verdict at each answer's end is right, before the step.
+    """
     assert values is not None  # a verifier has a value head
-    last = (mask.sum(1, keepdim=True) - 1).clamp(min=0)
     logits = verdict_logits(values, logprobs, likelihood_coef)
+    last = (mask.sum(1, keepdim=True) - 1).clamp(min=0)
     verdict = logits.gather(1, last).squeeze(1) > 0
-    return {"accuracy": (verdict == (labels > 0.5)).float()}
+    accuracy = (verdict == (labels > 0.5)).float()
+    return token_bce(logits, labels, mask), {"accuracy": accuracy}
 
 
 @dataclass

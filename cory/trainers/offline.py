@@ -3,7 +3,6 @@
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +17,6 @@ from cory.functional.losses import OfflineLoss, utterance_logprobs
 from cory.models.policy import Policy, lengths_of
 from cory.trainers.parts import Parts
 from cory.trainers.sanity_checks import (
-    CheckedUpdate,
     FirstUpdateError,
     checked_update,
     tolerance_of,
@@ -216,13 +214,11 @@ class OfflineTrainer:
         size, epochs = config.minibatch_size, config.epochs
         steps = epochs * math.ceil(len(rows) / size)
         stage = Stage(place, config.per_epoch, config.learning_rate)
-        chosen_rows = minibatches(len(rows), size, epochs, self.parts.streams.shuffle)
-        checked = checked_update(policy, self.agents)
-        with nullcontext(CheckedUpdate()) if self.updates else checked as update:
+        batches = minibatches(rows, size, epochs, self.parts.streams.shuffle)
+        with checked_update(policy, self.agents, first=not self.updates) as update:
             sums: dict[str, float] = {}
-            for chosen in paced(chosen_rows, steps, stage, config, policy):
-                own = [None if i is None else rows[i] for i in chosen]
-                if not add_step(sums, self._minibatch(own)):
+            for batch in paced(batches, steps, stage, config, policy):
+                if not add_step(sums, self._minibatch(batch)):
                     break
             update.may_stand_still = sums["skipped_steps"] == steps
         self.updates += update.moved

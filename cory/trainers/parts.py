@@ -186,8 +186,3 @@ class Parts:
                 model,
                 Engine(model, config.algorithm, config.hardware, self.plan, precision, own),
             )
-
-
-def numbered(count: int) -> list[str]:
-    """`agent_0` to `agent_<count - 1>`."""
-    return [f"agent_{number}" for number in range(count)]
