@@ -14,7 +14,7 @@ import torch
 from cory.algorithms.cory import Roles, pioneer_observer
 from cory.algorithms.maft import BASE, MaftDebates
 from cory.algorithms.maporl import TrainedDebates
-from cory.algorithms.team import rules_of, team_actors
+from cory.algorithms.team import team_actors
 from cory.config import (
     Config,
     CoryConfig,
@@ -187,7 +187,7 @@ class TrainedTeam:
             return pioneer_observer(Roles(self.names), transfer)
         if isinstance(algorithm, TeamConfig):
             function = load_function("algorithm.play", algorithm.play)
-            return team_play(function, rules_of(algorithm, self.actors))
+            return team_play(function, algorithm, self.actors)
         if isinstance(algorithm, DebateConfig):
             require(
                 not getattr(algorithm, "verifier_feedback", False),

@@ -11,7 +11,7 @@ from cory.algorithms.cory import shared_sum
 from cory.algorithms.credit import CreditRule, credit_rule
 from cory.config import SamplingConfig, TeamConfig, require
 from cory.endpoint import Endpoint
-from cory.episode import Asked, Context, Episode, Metrics, Turn
+from cory.episode import Asked, Episode, Metrics, Turn
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.evaluation.response_scores import return_metrics, returns_of
 from cory.evaluation.responses import TEAM
@@ -20,7 +20,7 @@ from cory.functional.statistics import mean
 from cory.models.policy import Actor, Policy, PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.endpoint import REPLIES, EndpointActor
-from cory.rollout.team import TeamRules, team_play
+from cory.rollout.team import team_play
 from cory.runs.export import export_agents, load_agent
 from cory.runs.run_dir import AGENTS
 from cory.seeding import uniforms
@@ -51,7 +51,7 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
         for pool in pools.values():
             pool.after_step(iteration)
 
-    play = team_play(function, rules_of(config, actors))
+    play = team_play(function, config, actors)
     reward = ReturnedOrScored(parts.reward, f"reward={parts.config.reward.name}")
     rules: dict[str, CreditRule] = {
         "own": own_return,
@@ -167,26 +167,6 @@ def team_actors(
             assert config.endpoint is not None  # settings without one were refused
             actors[name] = EndpointActor(name, Endpoint(config.endpoint, run_dir / REPLIES))
     return actors
-
-
-def rules_of(config: TeamConfig, actors: Mapping[str, Actor]) -> TeamRules:
-    """What the episodes of a team have in common; actors: as of `team_actors`."""
-    limit = config.sampling.max_response_tokens
-
-    def obstacle(agent: str, shown: Context) -> str | None:
-        actor = actors[config.policy_of(agent)]
-        if not isinstance(actor, Policy):
-            return None  # only its server knows
-        tokens, room = actor.bundle.texts.tokens(shown), actor.bundle.context_length
-        if tokens + limit <= room:
-            return None
-        return (
-            f"{agent} is shown {tokens} tokens: with algorithm.sampling.max_response_tokens="
-            f"{limit} they exceed its model's context ({room} tokens)"
-        )
-
-    speakers = {agent: config.policy_of(agent) for agent in config.agents}
-    return TeamRules(speakers, config.fixed_agents, obstacle, config.max_utterances)
 
 
 @dataclass

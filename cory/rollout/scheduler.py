@@ -90,11 +90,9 @@ class Speaker:
             cast.turns.append(said)
         return said
 
-    def absent(self, role: str, round: int = 0) -> Turn:
-        """The agent's turn where the episode is over already."""
-        turn = absent_turn(self.name, role, round)
-        self.cast.turns.append(turn)
-        return turn
+    def absent(self, role: str, round: int = 0) -> None:
+        """Its turn becomes part of the episode, which is over already."""
+        self.cast.turns.append(absent_turn(self.name, role, round))
 
 
 class Cast(defaultdict[str, Speaker]):

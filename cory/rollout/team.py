@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from cory.config import ConfigError, nearest, require
+from cory.config import ConfigError, TeamConfig, nearest, require
 from cory.episode import Context, Prompt, Turn
+from cory.models.policy import Actor, Policy
 from cory.rewards.python_function import as_number
 from cory.rollout.scheduler import Cast, Play, TooLong
 from cory.user_function import RAISED, UserFunction, told
 
 RETURNS = "a number for each agent, or a list with one for each of its utterances, or nothing"
-# agent, context -> why the agent's model cannot be shown it; None: it can
-Obstacle = Callable[[str, Context], str | None]
 
 
 class Team:
     """The agents of one episode: `team.solver`, or `team["solver"]`; iterating gives them all."""
 
-    def __init__(self, cast: Cast, rules: TeamRules) -> None:
-        self._iteration = cast.iteration
-        self._agents = {name: Agent(name, cast, rules) for name in rules.speakers}
+    def __init__(self, cast: Cast, config: TeamConfig, actors: Mapping[str, Actor]) -> None:
+        # iterations of training before this one; 0 for the agents of a finished run
+        self.iteration = cast.iteration
+        self._agents = {name: Agent(name, cast, config, actors) for name in config.agents}
 
     def __getattr__(self, name: str) -> Agent:
         known = list(self.__dict__.get("_agents", ()))
@@ -34,11 +33,6 @@ class Team:
     def __getitem__(self, name: str) -> Agent:
         return self.__getattr__(name)
 
-    @property
-    def iteration(self) -> int:
-        """Iterations of training before this one; 0 for the agents of a finished run."""
-        return self._iteration
-
     def __iter__(self) -> Iterator[Agent]:
         return iter(self._agents.values())
 
@@ -46,11 +40,12 @@ class Team:
 class Agent:
     """An agent in one episode."""
 
-    def __init__(self, name: str, cast: Cast, rules: TeamRules) -> None:
+    def __init__(
+        self, name: str, cast: Cast, config: TeamConfig, actors: Mapping[str, Actor]
+    ) -> None:
         self.name = name
         self.turns: list[Turn] = []  # what it has said so far
-        self._cast = cast
-        self._rules = rules
+        self._cast, self._config, self._actors = cast, config, actors
 
     async def say(self, shown: Context, role: str | None = None) -> Turn:
         """What the agent replies to a text, or to messages of a chat; nothing else is shown to it.
@@ -60,37 +55,37 @@ class Agent:
             `algorithm.sampling.max_response_tokens`
         TooLong where `shown` leaves no room for a reply; a play may catch it and show less.
         """
-        rules, cast = self._rules, self._cast
+        config, cast, policy = self._config, self._cast, self._config.policy_of(self.name)
         hint = "; is an await missing?" if inspect.iscoroutine(shown) else ""
         require(
             well_formed(shown), f"{self.name} can be shown a text or messages, got {shown!r}{hint}"
         )
-        said = sum(cast.spoken.values())
+        most = config.max_utterances
         require(
-            said < rules.most,
-            f"asks for more than algorithm.max_utterances={rules.most} utterances in an episode",
+            sum(cast.spoken.values()) < most,
+            f"asks for more than algorithm.max_utterances={most} utterances in an episode",
         )
-        why = rules.obstacle(self.name, shown)
-        if why is not None:
-            raise TooLong(why)
-        speaker = cast[rules.speakers[self.name]]
-        self.turns.append(await speaker.say(shown, role or self.name, len(self.turns)))
+        self._require_room(self._actors[policy], shown)
+        self.turns.append(await cast[policy].say(shown, role or self.name, len(self.turns)))
         return self.turns[-1]
 
+    def _require_room(self, actor: Actor, shown: Context) -> None:
+        """TooLong where a context leaves no room for a reply."""
+        if not isinstance(actor, Policy):
+            return  # only its server knows
+        tokens, room = actor.bundle.texts.tokens(shown), actor.bundle.context_length
+        limit = self._config.sampling.max_response_tokens
+        if tokens + limit > room:
+            raise TooLong(
+                f"{self.name} is shown {tokens} tokens: with algorithm.sampling.max_response_tokens"
+                f"={limit} they exceed its model's context ({room} tokens)"
+            )
 
-@dataclass(frozen=True)
-class TeamRules:
-    """What a team's episodes have in common."""
 
-    speakers: Mapping[str, str]  # agent -> the actor that speaks for it
-    fixed: Collection[str]  # agents that do not learn; they may go without a reward
-    obstacle: Obstacle
-    most: int  # utterances in an episode
-
-
-def team_play(function: UserFunction, rules: TeamRules) -> Play:
+def team_play(function: UserFunction, config: TeamConfig, actors: Mapping[str, Actor]) -> Play:
     """The user's function as the play of an episode.
 
+    actors: who may speak, by the names of `policy_of`
     ConfigError where it is no coroutine; and, once it plays, where it raises, breaks a rule, never
     speaks, or returns what is no reward: each with the file and its line.
     """
@@ -100,7 +95,7 @@ def team_play(function: UserFunction, rules: TeamRules) -> Play:
     )
 
     async def play(prompt: Prompt, cast: Cast) -> None:
-        team = Team(cast, rules)
+        team = Team(cast, config, actors)
         try:
             returned = await function.call(prompt, team)
         except RAISED as error:  # whatever a user's function raises
@@ -108,7 +103,7 @@ def team_play(function: UserFunction, rules: TeamRules) -> Play:
             raise ConfigError(f"{where}: {told(error, function.file)}") from error
         try:
             require(bool(cast.turns), "no agent has spoken")
-            pay(returned, {agent.name: agent.turns for agent in team}, rules.fixed)
+            pay(returned, {agent.name: agent.turns for agent in team}, config.fixed_agents)
         except ConfigError as error:
             raise ConfigError(f"{function.said}, prompt {prompt.id}: {error}") from None
 
