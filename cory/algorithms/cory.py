@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from cory.algorithms.credit import credit_rule
 from cory.config import CoryConfig
 from cory.episode import Episode, Metrics, Prompt, score_of
 from cory.functional.credit import mean_over_roles, own_and_later, own_score
 from cory.rollout.scheduler import Cast, Play
+from cory.rollout.team import credit_rule
 from cory.trainers.metrics import role_metrics, transfer_metrics
 from cory.trainers.parts import Parts
 from cory.trainers.ppo import PPOTrainer
@@ -28,11 +28,9 @@ class Roles:
 
     def speakers(self) -> list[tuple[str, str]]:
         """(agent, role) in the order of speaking."""
-        observers = (
-            ["observer"]
-            if len(self.order) == 2
-            else [f"observer_{i}" for i in range(1, len(self.order))]
-        )
+        observers = [f"observer_{i}" for i in range(1, len(self.order))]
+        if len(observers) == 1:
+            observers = ["observer"]
         return list(zip(self.order, ["pioneer", *observers], strict=True))
 
     def exchange(self) -> None:

@@ -22,8 +22,7 @@ from cory.models.bundle import ModelBundle
 from cory.models.policy import Actor, Policy
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Identified, Plain, SumUp, Told
-from cory.rollout.endpoint import REPLIES, EndpointActor
-from cory.rollout.scheduler import Cast
+from cory.rollout.scheduler import REPLIES, Cast, EndpointActor
 from cory.tasks import Form, Task
 from cory.trainers.parts import Parts
 from cory.trainers.supervised import FinetunePlan, SupervisedTrainer
@@ -133,23 +132,22 @@ class MaftDebates:
                 plain, config.prompts, agent + 1, critics=lambda number: critics and number > 0
             )
 
+        def fits(agent: int, context: Context) -> bool:
+            if config.endpoint is not None:
+                return True  # a server checks that itself
+            limit, room = config.sampling.max_response_tokens, self.bundle.context_length
+            return self.bundle.texts.tokens(context) + limit <= room
+
         return Debate(
             agents=agents,
             rounds=rounds,
             speaker=config.policy,
             wording=wording,
-            fits=lambda agent, context: self._fits(context),
+            fits=fits,
             read=self.task.read,
             consensus=None,
             summariser=SumUp(config.prompts, BASE) if config.summary else None,
         )
-
-    def _fits(self, context: Context) -> bool:
-        """Whether a response still fits the model's context; a server checks that itself."""
-        if self.config.endpoint is not None:
-            return True
-        limit = self.config.sampling.max_response_tokens
-        return self.bundle.texts.tokens(context) + limit <= self.bundle.context_length
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A team of the user's own: who speaks when, seeing what, is the function `algorithm.play`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -8,8 +8,7 @@ from typing import Any
 
 from cory import distributed
 from cory.algorithms.cory import shared_sum
-from cory.algorithms.credit import CreditRule, credit_rule
-from cory.config import SamplingConfig, TeamConfig, require
+from cory.config import Config, SamplingConfig, TeamConfig, require
 from cory.endpoint import Endpoint
 from cory.episode import Asked, Episode, Metrics, Turn
 from cory.evaluation.evaluate import TeamEvaluator
@@ -17,10 +16,10 @@ from cory.evaluation.response_scores import return_metrics, returns_of
 from cory.evaluation.responses import TEAM
 from cory.functional.credit import mean_over_roles, own_and_later, own_return
 from cory.functional.statistics import mean
-from cory.models.policy import Actor, Policy, PPOPolicy
+from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
-from cory.rollout.endpoint import REPLIES, EndpointActor
-from cory.rollout.team import team_play
+from cory.rollout.scheduler import REPLIES, EndpointActor
+from cory.rollout.team import CreditRule, credit_rule, team_play
 from cory.runs.export import export_agents, load_agent
 from cory.runs.run_dir import AGENTS
 from cory.seeding import uniforms
@@ -44,7 +43,12 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
         if kind == "partner"
     }
     actors = team_actors(config, agents, frozen, Path(parts.config.run_dir))
-    pools = pools_of(config, parts, agents, frozen)
+    first = next(iter(agents.values()))
+    pools = {
+        name: OpponentPool(name, first, frozen[name], parts.config)
+        for name, kind in config.fixed_agents.items()
+        if kind == "pool"
+    }
     actors |= pools
 
     def after_step(iteration: int) -> None:
@@ -88,17 +92,14 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
 class OpponentPool:
     """An `Actor` that speaks, in each iteration, as one of the pool's versions of the learner.
 
-    The first is the frozen reference; every `every` iterations the learner as it then is joins.
-    Which one plays depends on seed and iteration alone. Every process calls each method.
+    The first is the frozen reference; every `pool_every` iterations the learner joins as it then
+    is. Which one plays depends on seed and iteration alone. Every process calls each method.
     """
 
     name: str
     learner: Policy
     version: Policy  # gets the weights of the version that plays
-    every: int
-    seed: int
-    run_dir: Path
-    export: Callable[[Path, int], None]  # writes the learner after so many iterations
+    config: Config
     present: int = field(init=False, default=0)  # iterations of the version that plays; 0: none
 
     def turns(
@@ -110,11 +111,13 @@ class OpponentPool:
 
     def after_step(self, iteration: int) -> None:
         """Let the learner join, where it is time to, and choose who plays in the next iteration."""
-        done = iteration + 1
-        if done % self.every == 0:
-            self.export(self._place(done), done)
-        drawn = float(uniforms((self.seed, POOL, done), 1))
-        self._enter(self.every * int(drawn * (1 + done // self.every)))
+        done, every = iteration + 1, self.config.algorithm.pool_every
+        if done % every == 0:
+            export_agents(
+                {self.learner.name: self.learner}, self.config, None, self._place(done), done
+            )
+        drawn = float(uniforms((self.config.seed, POOL, done), 1))
+        self._enter(every * int(drawn * (1 + done // every)))
 
     def _enter(self, version: int) -> None:
         if version not in (0, self.present):
@@ -123,7 +126,7 @@ class OpponentPool:
         self.present = version
 
     def _place(self, done: int) -> Path:
-        return self.run_dir / POOL / str(done)
+        return Path(self.config.run_dir) / POOL / str(done)
 
     def state_dict(self) -> dict[str, Any]:
         """Which version plays."""
@@ -132,23 +135,6 @@ class OpponentPool:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let that version play which played when `state` was taken."""
         self._enter(state["present"])
-
-
-def pools_of(
-    config: TeamConfig,
-    parts: Parts,
-    agents: Mapping[str, PPOPolicy],
-    others: Mapping[str, Policy],
-) -> dict[str, OpponentPool]:
-    """The agents that earlier versions of the first policy speak for."""
-    first = next(iter(agents.values()))
-    run_dir, seed = Path(parts.config.run_dir), parts.config.seed
-    export = partial(export_agents, {first.name: first}, parts.config, None)
-    return {
-        name: OpponentPool(name, first, others[name], config.pool_every, seed, run_dir, export)
-        for name, kind in config.fixed_agents.items()
-        if kind == "pool"
-    }
 
 
 def team_actors(

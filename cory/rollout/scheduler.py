@@ -7,6 +7,7 @@ Plays run in the first process; the others take part in the batches.
 
 import asyncio
 import itertools
+import json
 import time
 import traceback
 from collections import Counter, defaultdict
@@ -17,7 +18,17 @@ from typing import Any, NoReturn, TypeVar
 
 from cory import distributed
 from cory.config import ConfigError, SamplingConfig
-from cory.episode import Asked, Context, Episode, Prompt, Turn, absent_turn
+from cory.endpoint import TOO_LONG, Ask, Endpoint
+from cory.episode import (
+    TEXT_ONLY,
+    Asked,
+    Context,
+    Episode,
+    Prompt,
+    Turn,
+    absent_turn,
+    as_messages,
+)
 from cory.models.policy import Actor
 from cory.rewards import Reward
 from cory.runs.signals import Stopped, stopping
@@ -28,6 +39,7 @@ from cory.seeding import Key, uniforms
 QUIET = 8
 LOOK_S = 0.001  # between two looks while all plays wait for something outside
 WAIT_S = 540.0  # for that, at most: other processes wait for the first one for ten minutes
+REPLIES = "endpoint.jsonl"  # in the run directory: the endpoint's replies
 T = TypeVar("T")
 
 
@@ -120,7 +132,6 @@ class Cast(defaultdict[str, Speaker]):
 
 
 Play = Callable[[Prompt, Cast], Awaitable[None]]
-Batch = dict[str, list[Asked]]  # what agents are asked together
 
 
 def single_turn(agent: str) -> Play:
@@ -224,8 +235,8 @@ class RollOut:
                     )
                 )
 
-    def _speak(self, batch: Batch) -> dict[str, Sequence[Turn | None]]:
-        """The turns of a batch by agent; None: its context is too long."""
+    def _speak(self, batch: dict[str, list[Asked]]) -> dict[str, Sequence[Turn | None]]:
+        """The turns of what agents are asked together; None: its context is too long."""
         self.before_each()
         for one in itertools.chain(*batch.values()):
             key = (*self.key, one.episode, one.role, one.turn)
@@ -284,3 +295,44 @@ async def _all_wait(waiting: Waiting) -> None:
         quiet = quiet + 1 if len(waiting) == before else 0
     if not waiting:
         await asyncio.sleep(LOOK_S)
+
+
+@dataclass
+class EndpointActor:
+    """An `Actor`. Its sampling is the endpoint's own settings'.
+
+    Replies are stored by the keys of what is asked, so that a restarted run pays for none of them
+    twice, whatever it asks at once; so is what the server found too long.
+    """
+
+    name: str
+    endpoint: Endpoint
+
+    def turns(
+        self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
+    ) -> list[Turn | None]:
+        """As `Actor`; limit, sampling and random numbers are not used."""
+        asks = [Ask(one.key, as_messages(one.context), shorter=True) for one in asked]
+        replies = self.endpoint.complete(asks)
+        return [
+            None
+            if reply.finish_reason == TOO_LONG
+            else Turn(
+                agent=self.name,
+                role=one.role,
+                round=one.round,
+                context=as_text(one.context),
+                response=reply.text.strip(),
+                context_ids=[],
+                response_ids=TEXT_ONLY,
+                cut_off=reply.finish_reason == "length",
+            )
+            for one, reply in zip(asked, replies, strict=True)
+        ]
+
+
+def as_text(context: Context) -> str:
+    """A context as samples.jsonl keeps it; of a single message, its content."""
+    if isinstance(context, str):
+        return context
+    return context[0]["content"] if len(context) == 1 else json.dumps(context, ensure_ascii=False)

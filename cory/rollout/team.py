@@ -1,18 +1,20 @@
-"""A team whose episode is a function of the user's: `async def play(prompt, team)`."""
+"""Functions of the user's: a team's episode, `async def play(prompt, team)`, and credit rules."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from cory import distributed
 from cory.config import ConfigError, TeamConfig, nearest, require
-from cory.episode import Context, Prompt, Turn
+from cory.episode import Context, Episode, Prompt, Turn
 from cory.models.policy import Actor, Policy
 from cory.rewards.python_function import as_number
 from cory.rollout.scheduler import Cast, Play, TooLong
-from cory.user_function import RAISED, UserFunction, told
+from cory.user_function import RAISED, UserFunction, load_function, told
 
+CreditRule = Callable[[list[Episode]], None]  # fills turn.credit of every turn
 RETURNS = "a number for each agent, or a list with one for each of its utterances, or nothing"
 
 
@@ -157,3 +159,40 @@ def well_formed(shown: Any) -> bool:
             for one in shown
         )
     )
+
+
+def credit_rule(value: str, rules: Mapping[str, CreditRule]) -> CreditRule:
+    """The rule that `algorithm.credit` names: one of these, or the user's function.
+
+    The function takes the utterances of an episode, in their order, each with `agent`, `role`,
+    `text` and `score`, and returns a number for each.
+    """
+    if value in rules:
+        return rules[value]
+    function = load_function("algorithm.credit", value)
+
+    def assign(episodes: list[Episode]) -> None:
+        # by one process: what it draws is the same in all
+        credits = distributed.first_works(lambda: [credits_of(function, e) for e in episodes])
+        for episode, values in zip(episodes, credits, strict=True):
+            for turn, credit in zip(episode.turns, values, strict=True):
+                turn.credit = credit
+
+    return assign
+
+
+def credits_of(function: UserFunction, episode: Episode) -> list[float]:
+    """What the user's function returns for an episode; ConfigError unless it is what it must be."""
+    said = f"{function.said}, prompt {episode.prompt.id}"
+    try:
+        returned = function.call(episode.turns)
+    except RAISED as error:  # whatever a user's function raises
+        raise ConfigError(f"{said}: {told(error, function.file)}") from error
+    turns = len(episode.turns)
+    values = returned if isinstance(returned, list) else []
+    numbers = [number for value in values if (number := as_number(value)) is not None]
+    require(
+        len(numbers) == len(values) == turns,
+        f"{said}: must return a list of {turns} numbers, one per utterance; got {returned!r}",
+    )
+    return numbers

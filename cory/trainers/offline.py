@@ -3,8 +3,9 @@
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from cory.functional.losses import OfflineLoss, utterance_logprobs
 from cory.models.policy import Policy, lengths_of
 from cory.trainers.parts import Parts
 from cory.trainers.sanity_checks import (
+    CheckedUpdate,
     FirstUpdateError,
     checked_update,
     tolerance_of,
@@ -64,9 +66,12 @@ class StoredGames:
     metrics: Metrics = field(default_factory=dict)
 
 
-# (log-probabilities with gradient, reference, advantages, shares of the KL; all (B,)) -> the loss
-# per example
-ExampleLoss = Callable[[Tensor, Tensor, Tensor, Tensor], OfflineLoss]
+class ExampleLoss(Protocol):
+    """The loss per example; all (B,), the log-probabilities with gradient."""
+
+    def __call__(
+        self, logprobs: Tensor, reference: Tensor, advantages: Tensor, *, kl_shares: Tensor
+    ) -> OfflineLoss: ...
 
 
 @dataclass
@@ -155,14 +160,13 @@ class OfflineTrainer:
 
     def _logprobs(self, examples: Sequence[OfflineExample]) -> list[float]:
         """Log-probability of each, by `algorithm.log_probability`, under the policy as it is."""
-        policy = self.policy
+        policy, how = self.policy, self.config.log_probability
 
         def score(batch: Sequence[OfflineExample]) -> list[float]:
             ids, attention_mask, mask = policy.tensors(batch)
             # not called as a module: at its end ZeRO-3 would take a training pass to be over
             logprobs, _ = policy.model.forward(ids, attention_mask, mask)
-            each: list[float]
-            each = utterance_logprobs(logprobs, mask, self.config.log_probability).tolist()
+            each: list[float] = utterance_logprobs(logprobs, mask, how).tolist()
             return each
 
         policy.model.eval()
@@ -215,7 +219,8 @@ class OfflineTrainer:
         steps = epochs * math.ceil(len(rows) / size)
         stage = Stage(place, config.per_epoch, config.learning_rate)
         batches = minibatches(rows, size, epochs, self.parts.streams.shuffle)
-        with checked_update(policy, self.agents, first=not self.updates) as update:
+        checked = checked_update(policy, self.agents)
+        with nullcontext(CheckedUpdate()) if self.updates else checked as update:
             sums: dict[str, float] = {}
             for batch in paced(batches, steps, stage, config, policy):
                 if not add_step(sums, self._minibatch(batch)):
@@ -258,7 +263,7 @@ class OfflineTrainer:
                 own,
                 reference,
                 column(lambda row: row.advantage),
-                column(lambda row: row.kl_share),
+                kl_shares=column(lambda row: row.kl_share),
             )
             (slope,) = torch.autograd.grad(terms.per_utterance.sum(), own, retain_graph=True)
             nll = -utterance_logprobs(logprobs, mask, "mean")

@@ -1,7 +1,7 @@
 """Proximal Policy Optimization for any number of agents: the step, its estimates, its loss."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut
 from cory.trainers.metrics import agent_metrics, value_metrics
 from cory.trainers.parts import Parts
-from cory.trainers.sanity_checks import check_first_batch, checked_update
+from cory.trainers.sanity_checks import CheckedUpdate, check_first_batch, checked_update
 from cory.trainers.steps import (
     Clock,
     Stage,
@@ -168,7 +168,8 @@ class PPOTrainer:
             share = equal_groups(batch.credits, groups)
             metrics[f"rollout/equal_groups/{agent.name}"] = share
         stage = Stage(iteration, config.iterations, config.learning_rate)
-        with checked_update(agent, self.agents, first) as update:
+        checked = checked_update(agent, self.agents) if first else nullcontext(CheckedUpdate())
+        with checked as update:
             metrics |= self.update(agent, batch, estimate, stage)
             # nothing has to move where the rewards of every group are equal ...
             idle = not estimate.advantages.any() and config.weight_decay == 0

@@ -133,19 +133,15 @@ class CheckedUpdate:
 
 @contextmanager
 def checked_update(
-    policy: Policy, agents: Mapping[str, Policy], first: bool, head_counts: bool = False
+    policy: Policy, agents: Mapping[str, Policy], head_counts: bool = False
 ) -> Iterator[CheckedUpdate]:
-    """Around an update of a policy: `check_first_update` if it is the first.
+    """Around a policy's first update: `check_first_update`.
 
     head_counts: the head is what is learnt, so that it may move alone
 
     An update that may stand still and did is not the policy's first one: the next is checked.
     """
-    update = CheckedUpdate()
-    if not first:
-        yield update
-        return
-    before = local_fingerprints(agents)
+    update, before = CheckedUpdate(), local_fingerprints(agents)
     yield update
     after = local_fingerprints(agents)
     update.moved = check_first_update(policy, before, after, update.may_stand_still, head_counts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -16,7 +17,7 @@ from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import weighted_nll
 from cory.models.policy import Policy, lengths_of
 from cory.trainers.parts import Parts
-from cory.trainers.sanity_checks import checked_update
+from cory.trainers.sanity_checks import CheckedUpdate, checked_update
 from cory.trainers.steps import (
     Clock,
     Stage,
@@ -125,7 +126,8 @@ class SupervisedTrainer:
             part, parts = (0, 1) if plan.fresh else (iteration, self.config.iterations)
             stage = Stage(part, parts, plan.learning_rate)
             first = self.updates[policy.name] == 0
-            with checked_update(policy, self.agents, first, head_counts=True) as update:
+            checked = checked_update(policy, self.agents, head_counts=True)
+            with checked if first else nullcontext(CheckedUpdate()) as update:
                 metrics |= self.update(policy, examples, plan.epochs, stage)
                 skipped = metrics[self.metric_name("skipped_steps", policy.name)]
                 update.may_stand_still = skipped == 1
