@@ -66,11 +66,9 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     if config.select == "correct":
         talk = Hinted(config, parts.task, parts.bundle)
     collector = DebateCollector(config, parts, talk.play, policies, actors)
-    starts = {
-        name: initial_weights(policy, pretrained)
-        for name, policy in policies.items()
-        if config.start == "base"
-    }
+    starts: dict[str, dict[str, Tensor]] = {}
+    if config.start == "base":
+        starts = {name: initial_weights(policy, pretrained) for name, policy in policies.items()}
     return SupervisedTrainer(
         parts,
         policies,
@@ -128,9 +126,7 @@ class MaftDebates:
             if not config.identities:
                 return plain
             critics = config.policies != "generation"  # else generators speak in every round
-            return Identified(
-                plain, config.prompts, agent + 1, critics=lambda number: critics and number > 0
-            )
+            return Identified(plain, config.prompts, agent + 1, critics)
 
         def fits(agent: int, context: Context) -> bool:
             if config.endpoint is not None:

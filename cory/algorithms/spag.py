@@ -36,8 +36,6 @@ def build_imitation(config: ImitationConfig, parts: Parts) -> OfflineTrainer:
     lesson = Lesson(
         credit=lambda turns: [1.0] * turns,
         weight=lambda turns: 1 / turns if whole else 1.0,
-        kl_share=lambda turns: 1.0,
-        threshold=0,
     )
     return game_trainer(config, parts, loss, lesson)
 
@@ -54,7 +52,6 @@ def build_spag(config: SpagConfig, parts: Parts) -> OfflineTrainer:
     whole = config.average == "game"
     lesson = Lesson(
         credit=partial(outcome_decay, decay=config.decay, normaliser=config.normaliser),
-        weight=lambda turns: 1.0,
         kl_share=lambda turns: 1 / turns if whole else 1.0,
         threshold=config.threshold,
     )

@@ -37,9 +37,10 @@ class Lesson:
     """What is learnt from a game by the role that won it; turns: how many the role had."""
 
     credit: Callable[[int], list[float]]  # turns -> share of the reward, per utterance
-    weight: Callable[[int], float]  # turns -> weight of each utterance beside that
-    kl_share: Callable[[int], float]  # turns -> share of each utterance's KL, beside both
-    threshold: float  # a role is learnt from in games with a reward above this
+    # turns -> weight of each utterance beside that; and share of its KL, beside both
+    weight: Callable[[int], float] = lambda turns: 1.0
+    kl_share: Callable[[int], float] = lambda turns: 1.0
+    threshold: float = 0.0  # a role is learnt from in games with a reward above this
 
 
 @dataclass(frozen=True)

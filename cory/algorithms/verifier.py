@@ -14,6 +14,7 @@ from cory.config import VerifierConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.verifier import VerifierEvaluator
 from cory.functional.losses import token_bce, verdict_logits
+from cory.functional.statistics import mean
 from cory.models.generation import draw_limit
 from cory.models.policy import Policy, asked_of
 from cory.rewards.verifier import readings
@@ -118,14 +119,13 @@ class AnswerCollector:
         for answers, turn in zip(asked, ask(prompts, [p.text for p in prompts]), strict=True):
             answers.turns.append(turn)
         metrics = {
-            "verifier/right_share": sum(bool(t.right) for a in questions for t in a.turns)
-            / len(asked),
+            "verifier/right_share": mean(bool(t.right) for a in questions for t in a.turns),
             "verifier/temperature": temperature,
         }
         if config.requests:
             metrics |= self._fulfil(questions, ask)
         chosen = [self._chosen(answers) for answers in questions]
-        metrics["verifier/questions_kept"] = sum(map(bool, chosen)) / len(questions)
+        metrics["verifier/questions_kept"] = mean(map(bool, chosen))
         # an iteration may have thousands of answers; one of each question is kept for samples.jsonl
         episodes = [Episode(answers.prompt, answers.turns[:1]) for answers in questions]
         return CollectedExamples(

@@ -167,7 +167,7 @@ class Identified:
     wording: DebateWording
     prompts: MaftPrompts
     number: int  # of the agent, from 1
-    critics: Callable[[int], bool]  # round, from 0 -> whether critic agents speak in it
+    critics: bool  # whether critic agents speak after the first round
 
     def contexts(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None = None
@@ -191,7 +191,7 @@ class Identified:
             yield named
 
     def _name(self, round: int) -> str:
-        form = self.prompts.critic_id if self.critics(round) else self.prompts.generation_id
+        form = self.prompts.critic_id if self.critics and round > 0 else self.prompts.generation_id
         return form.format(number=self.number)
 
 

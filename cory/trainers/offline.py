@@ -4,7 +4,7 @@ import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -41,7 +41,7 @@ INSTRUCTION = "instruction"  # the source of an example that is not from a game
 CHECKED = 16  # examples on which training and reference passes are compared
 
 
-@dataclass(frozen=True)
+@dataclass
 class OfflineExample:
     """An utterance of a game, or an answer to an instruction, to learn.
 
@@ -143,7 +143,10 @@ class OfflineTrainer:
                 "the games that this run had begun to learn from are not what they were; put "
                 "them back, or start again in another directory"
             )
-        self.games = with_references(stored.examples, self.references)
+        self.games = [list(own) for own in stored.examples]
+        for own, references in zip(self.games, self.references, strict=True):
+            for example, reference in zip(own, references, strict=True):
+                example.reference = reference
         self.episodes = list(stored.episodes)
 
     def _annotate(self) -> None:
@@ -152,11 +155,12 @@ class OfflineTrainer:
         Adam starts anew, as for a stage of its own.
         """
         assert self.games is not None
-        known = iter(self._logprobs([example for own in self.games for example in own]))
-        self.references = [[next(known) for _ in own] for own in self.games]
-        self.games = with_references(self.games, self.references)
+        examples = [example for own in self.games for example in own]
+        for example, known in zip(examples, self._logprobs(examples), strict=True):
+            example.reference = known
+        self.references = [[example.reference for example in own] for own in self.games]
         self.policy.engine.reset_optimizer()
-        self._check([example for own in self.games for example in own][:CHECKED])
+        self._check(examples[:CHECKED])
 
     def _logprobs(self, examples: Sequence[OfflineExample]) -> list[float]:
         """Log-probability of each, by `algorithm.log_probability`, under the policy as it is."""
@@ -303,13 +307,3 @@ class OfflineTrainer:
         self.updates = state["updates"]
         self.order = list(state["order"])
         self.references = [list(own) for own in state["references"]]
-
-
-def with_references(
-    games: Sequence[Sequence[OfflineExample]], references: Sequence[Sequence[float]]
-) -> list[list[OfflineExample]]:
-    """The examples of each game with their log-probabilities under the reference."""
-    return [
-        [replace(example, reference=logp) for example, logp in zip(own, known, strict=True)]
-        for own, known in zip(games, references, strict=True)
-    ]

@@ -106,13 +106,12 @@ class Parts:
                 for name, run_dir in others.items()
             }
         # first of all: under ZeRO-3 a learner's engine splits the base with all of its adapters
-        head = self.config.algorithm.has_value_head()
-        models = list(bundle.new_models([*names, *others], self.streams.init, head))
+        models = list(self._models(names, bundle, list(others)))
         for model in models[len(names) :]:
             run_dir = others[model.name]
             if run_dir is not None:
                 start_from(run_dir, [model], bundle.config, "model", f"{setting}.{model.name}")
-        own = self._engines(self._initialised(models[: len(names)], names, bundle), bundle)
+        own = self._engines(models[: len(names)], bundle)
         learners = {model.name: self._policy(model, bundle, engine) for model, engine in own}
         engine = next(iter(learners.values())).engine  # which keeps the base of the adapters
         frozen = {m.name: Policy(bundle, m, engine, hardware) for m in models[len(names) :]}
@@ -151,19 +150,18 @@ class Parts:
         if bundle.config.sharing == "copies" or self.config.hardware.zero_stage < 3:
             store_as_products(bundle.pretrained)
 
-    def _models(self, names: Sequence[str], bundle: ModelBundle) -> Iterator[ActorCriticModel]:
-        head = self.config.algorithm.has_value_head()
-        new = bundle.new_models(list(names), self.streams.init, head)
-        return self._initialised(new, names, bundle)
-
-    def _initialised(
-        self, models: Iterable[ActorCriticModel], names: Sequence[str], bundle: ModelBundle
+    def _models(
+        self, names: Sequence[str], bundle: ModelBundle, others: Sequence[str] = ()
     ) -> Iterator[ActorCriticModel]:
-        """The models with the weights that the run starts from: pretrained, or of `init_from`."""
+        """Models with the weights that the run starts from: pretrained, or of `init_from`.
+
+        others: of further models, which come after them and start pretrained
+        """
         run_dir, folders = self.config.init_from, dict[str, Path]()
         if run_dir is not None:
             folders = agent_folders(Path(run_dir), names, bundle.config, bundle.group, "init_from")
-        for model in models:
+        head = self.config.algorithm.has_value_head()
+        for model in bundle.new_models([*names, *others], self.streams.init, head):
             if model.name in folders:
                 load_agent(model, folders[model.name], bundle.config, "init_from")
             yield model
@@ -182,7 +180,5 @@ class Parts:
                 model.lm.gradient_checkpointing_enable({"use_reentrant": False})
             own = siblings if shared else []
             precision = config.model.precision
-            yield (
-                model,
-                Engine(model, config.algorithm, config.hardware, self.plan, precision, own),
-            )
+            engine = Engine(model, config.algorithm, config.hardware, self.plan, precision, own)
+            yield model, engine

@@ -18,8 +18,6 @@ from cory.trainers.metrics import tail_of
 # float32 rounding over a few dozen tokens stays far below; bf16 has 8 bits of mantissa, fp16 and
 # TF32 have 11
 TOLERANCE = {"fp32": 1e-3, "tf32": 0.02, "bf16": 0.1, "fp16": 0.02}
-
-
 SUMMED_AT_ONCE = 2**22  # bytes of weights; the sum makes eight of each
 
 
