@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from cory.algorithms.cory import Roles, pioneer_observer
-from cory.algorithms.maft import BASE, MaftDebates
+from cory.algorithms.maft import BASE, maft_debate
 from cory.algorithms.maporl import TrainedDebates
 from cory.algorithms.team import team_actors
 from cory.config import (
@@ -196,8 +196,8 @@ class TrainedTeam:
             )
             return self._debates().debate(algorithm.agents, algorithm.turns).play
         if isinstance(algorithm, MaftConfig):
-            debates = MaftDebates(algorithm, self.form, self.models["model"])
-            return debates.debate(algorithm.evaluation_agents, algorithm.evaluation_turns).play
+            agents, rounds = algorithm.evaluation_agents, algorithm.evaluation_turns
+            return maft_debate(algorithm, self.form, self.models["model"], agents, rounds).play
         return single_turn(self.names[0])
 
 

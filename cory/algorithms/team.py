@@ -166,20 +166,18 @@ class ReturnedOrScored(Reward):
     def score(self, episodes: list[Episode]) -> None:
         """As `Reward`; ConfigError where some plays have returned rewards and others have not."""
         unpaid = [e for e in episodes if any(turn.score is None for turn in e.turns)]
-        for episode in unpaid:
+        source = "algorithm.play returns them"
+        if unpaid:
             require(
                 len(unpaid) == len(episodes),
-                f"algorithm.play returned nothing about prompt {episode.prompt.id}, and rewards "
+                f"algorithm.play returned nothing about prompt {unpaid[0].prompt.id}, and rewards "
                 f"about others: it must do one or the other",
             )
+            source = f"{self.said} scores every utterance"
+            self.reward.score(episodes)
         if not self.told:
-            source = (
-                f"{self.said} scores every utterance" if unpaid else "algorithm.play returns them"
-            )
             distributed.note(f"rewards: {source}")
             self.told = True
-        if unpaid:
-            self.reward.score(episodes)
 
 
 def team_metrics(agents: Sequence[str], episodes: list[Episode]) -> Metrics:

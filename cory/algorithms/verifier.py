@@ -25,6 +25,7 @@ from cory.trainers.parts import Parts
 from cory.trainers.supervised import CollectedExamples, Example, Losses, SupervisedTrainer
 
 VERIFIER = "verifier"
+Ask = Callable[[Sequence[Prompt], Sequence[str]], list[Turn]]  # texts about prompts -> answers
 
 
 def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
@@ -132,11 +133,7 @@ class AnswerCollector:
             {VERIFIER: [e for examples in chosen for e in examples]}, episodes, metrics
         )
 
-    def _fulfil(
-        self,
-        questions: Sequence[QuestionAnswers],
-        ask: Callable[[Sequence[Prompt], Sequence[str]], list[Turn]],
-    ) -> Metrics:
+    def _fulfil(self, questions: Sequence[QuestionAnswers], ask: Ask) -> Metrics:
         """Ask for the missing labels; an answer with another label than requested is not kept."""
         asked = kept = 0
         for requests_of in (self.wrong_requests, self.paraphrases):

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from cory import distributed
 from cory.config import ConfigError, SamplingConfig
@@ -40,7 +40,6 @@ QUIET = 8
 LOOK_S = 0.001  # between two looks while all plays wait for something outside
 WAIT_S = 540.0  # for that, at most: other processes wait for the first one for ten minutes
 REPLIES = "endpoint.jsonl"  # in the run directory: the endpoint's replies
-T = TypeVar("T")
 
 
 class TooLong(ConfigError):
@@ -259,7 +258,7 @@ class RollOut:
             one.done.set_result(None)
 
 
-def run_in_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_in_loop(coroutine: Coroutine[Any, Any, list[Episode]]) -> list[Episode]:
     """Run a coroutine to its end; in a thread where a loop runs already, as in a notebook."""
     try:
         asyncio.get_running_loop()

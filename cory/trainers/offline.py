@@ -61,8 +61,8 @@ class OfflineExample:
 class StoredGames:
     """A set of games, as the examples to learn from each."""
 
-    examples: Sequence[Sequence[OfflineExample]]  # game -> its winners' utterances
-    episodes: Sequence[Episode]  # some of the games, for samples.jsonl
+    examples: list[list[OfflineExample]]  # game -> its winners' utterances
+    episodes: list[Episode]  # some of the games, for samples.jsonl
     metrics: Metrics = field(default_factory=dict)
 
 
@@ -111,9 +111,9 @@ class OfflineTrainer:
         clock = Clock()
         config = self.config
         epoch, place = divmod(iteration, config.per_epoch)
-        metrics = self._begin_set(epoch) if place == 0 else {}
+        metrics = self._take_set(epoch, again=False) if place == 0 else {}
         if self.games is None:
-            self._reread_set(epoch)
+            self._take_set(epoch, again=True)
         clock.lap("rollout_s")
         if config.collect_only:
             return metrics | clock.metrics()
@@ -127,27 +127,26 @@ class OfflineTrainer:
         require_finite(iteration, metrics)
         return metrics | clock.metrics()
 
-    def _begin_set(self, epoch: int) -> Metrics:
-        """Collect another set of games, and draw the order in which they are learnt from."""
-        stored = self.collect(epoch, False)
-        self.games = [list(own) for own in stored.examples]
-        self.order = torch.randperm(len(self.games), generator=self.parts.streams.shuffle).tolist()
-        self.episodes = list(stored.episodes)
-        return dict(stored.metrics)
+    def _take_set(self, epoch: int, again: bool) -> Metrics:
+        """Collect another set of games, and draw the order in which they are learnt from.
 
-    def _reread_set(self, epoch: int) -> None:
-        """Read the present set again after a restart."""
-        stored = self.collect(epoch, True)
+        again: read the present set once more after a restart
+        """
+        stored = self.collect(epoch, again)
+        self.games, self.episodes = stored.examples, stored.episodes
+        if not again:
+            stream = self.parts.streams.shuffle
+            self.order = torch.randperm(len(self.games), generator=stream).tolist()
+            return stored.metrics
         if [*map(len, stored.examples)] != [*map(len, self.references)]:
             raise ConfigError(
                 "the games that this run had begun to learn from are not what they were; put "
                 "them back, or start again in another directory"
             )
-        self.games = [list(own) for own in stored.examples]
         for own, references in zip(self.games, self.references, strict=True):
             for example, reference in zip(own, references, strict=True):
                 example.reference = reference
-        self.episodes = list(stored.episodes)
+        return {}
 
     def _annotate(self) -> None:
         """Compute the reference of every example of the set under the policy as it is now.
@@ -232,10 +231,8 @@ class OfflineTrainer:
             update.may_stand_still = sums["skipped_steps"] == steps
         self.updates += update.moved
         games, instructions = sums.pop("games"), sums.pop("instructions")
-        divisors = {
-            "nll_sft": instructions,
-            **dict.fromkeys(("loss", "gradient_norm", "skipped_steps"), steps),
-        }
+        divisors = dict.fromkeys(("loss", "gradient_norm", "skipped_steps"), float(steps))
+        divisors["nll_sft"] = instructions
         means = {
             self._named(key): value / divisors.get(key, games)
             for key, value in sums.items()

@@ -217,12 +217,8 @@ class PPOTrainer:
     ) -> "Objective":
         """The loss on the turns at `chosen`, a minibatch."""
         config, mask = self.config, batch.response_mask[chosen]
-        average = loss_average(
-            config.loss_average,
-            mask,
-            config.sampling.max_response_tokens,
-            config.loss_average_turns,
-        ).within(chosen, len(batch))
+        limit, turns = config.sampling.max_response_tokens, config.loss_average_turns
+        average = loss_average(config.loss_average, mask, limit, turns).within(chosen, len(batch))
         tokens = mask.sum().clamp(min=1)
         return Objective(config, agent, batch, estimate, average, tokens)
 

@@ -125,9 +125,9 @@ class SupervisedTrainer:
                 policy.engine.reset_optimizer()
             part, parts = (0, 1) if plan.fresh else (iteration, self.config.iterations)
             stage = Stage(part, parts, plan.learning_rate)
-            first = self.updates[policy.name] == 0
             checked = checked_update(policy, self.agents, head_counts=True)
-            with checked if first else nullcontext(CheckedUpdate()) as update:
+            later = self.updates[policy.name] > 0
+            with nullcontext(CheckedUpdate()) if later else checked as update:
                 metrics |= self.update(policy, examples, plan.epochs, stage)
                 skipped = metrics[self.metric_name("skipped_steps", policy.name)]
                 update.may_stand_still = skipped == 1
@@ -180,13 +180,8 @@ class SupervisedTrainer:
                 for key, of_each in statistics.items()
             }
 
-        return optimiser_step(
-            policy, rows, self.parts.plan.microbatch, objective, lengths_of(rows)
-        ) | {
-            "whole": float(whole),
-            "count": float(len(present)),
-            "steps": 1.0,
-        }
+        step = optimiser_step(policy, rows, self.parts.plan.microbatch, objective, lengths_of(rows))
+        return step | {"whole": float(whole), "count": float(len(present)), "steps": 1.0}
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimisers, which the engines keep."""
