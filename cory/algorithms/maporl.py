@@ -39,7 +39,6 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
         penalty=config.guards.penalty,
         scope=config.guards.scope,
     )
-
     by_score = config.shapes and config.bonus_from == "verifier"
 
     def assign_credit(episodes: list[Episode]) -> None:

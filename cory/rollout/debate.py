@@ -62,9 +62,7 @@ class Debate:
             turn.summary, turn.shortened = summary, cut or left_out > 0
             return turn
         # nothing fits: the actor refuses the bare question
-        turn = await speaker.say(context, role, number, aside=True)
-        turn.summary, turn.shortened = summary, cut
-        return turn
+        return await speaker.say(context, role, number, aside=True)
 
     async def _summary(
         self, prompt: Prompt, rounds: Rounds, agent: int, cast: Cast

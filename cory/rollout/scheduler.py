@@ -13,7 +13,7 @@ import traceback
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cory import distributed
@@ -65,15 +65,7 @@ class Scoring:
     done: asyncio.Future[None]
 
 
-@dataclass
-class Waiting:
-    """What the plays wait for."""
-
-    utterances: list[Utterance] = field(default_factory=list)
-    scorings: list[Scoring] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.utterances) + len(self.scorings)
+Waiting = list[Utterance | Scoring]  # what the plays wait for
 
 
 @dataclass
@@ -91,7 +83,7 @@ class Speaker:
         cast, turn = self.cast, asyncio.get_running_loop().create_future()
         asked = Asked(context, role, round, cast.prompt.id, cast.episode, cast.spoken[role])
         cast.spoken[role] += 1
-        cast.waiting.utterances.append(Utterance(self.name, asked, turn))
+        cast.waiting.append(Utterance(self.name, asked, turn))
         try:
             said: Turn = await turn
         except TooLong:  # nothing was said: what is asked instead has the same numbers
@@ -126,7 +118,7 @@ class Cast(defaultdict[str, Speaker]):
     async def score(self, turns: Sequence[Turn]) -> None:
         """Have the reward fill `turn.score`, of those turns that are not absent."""
         done = asyncio.get_running_loop().create_future()
-        self.waiting.scorings.append(Scoring(self.episode, self.prompt, list(turns), done))
+        self.waiting.append(Scoring(self.episode, self.prompt, list(turns), done))
         await done
 
 
@@ -163,7 +155,7 @@ class RollOut:
         return self._follow()
 
     async def _lead(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
-        waiting = Waiting()
+        waiting: Waiting = []
         casts = [
             Cast(number, prompt, waiting, (*self.key, number), self.iteration)
             for number, prompt in enumerate(prompts, self.first)
@@ -182,10 +174,13 @@ class RollOut:
                 elif time.monotonic() - moved > WAIT_S:
                     waits = next(c for c, task in zip(casts, tasks, strict=True) if not task.done())
                     _fail(ConfigError(f"prompt {waits.prompt.id}: its play waits for {WAIT_S:g} s"))
-                if waiting.utterances:
-                    self._answer(waiting.utterances)
-                if waiting.scorings:
-                    self._score(waiting.scorings)
+                utterances = [one for one in waiting if isinstance(one, Utterance)]
+                scorings = [one for one in waiting if isinstance(one, Scoring)]
+                waiting.clear()
+                if utterances:
+                    self._answer(utterances)
+                if scorings:
+                    self._score(scorings)
             _raise_of(tasks)
         finally:
             for task in tasks:
@@ -219,7 +214,6 @@ class RollOut:
         asked: dict[str, list[Utterance]] = defaultdict(list)
         for one in sorted(utterances, key=lambda one: one.asked.episode):
             asked[one.agent].append(one)
-        utterances.clear()
         batch = {agent: [one.asked for one in own] for agent, own in asked.items()}
         distributed.from_first(("speak", batch))
         for agent, turns in self._speak(batch).items():
@@ -250,7 +244,6 @@ class RollOut:
     def _score(self, scorings: list[Scoring]) -> None:
         assert self.reward is not None
         ordered = sorted(scorings, key=lambda one: one.episode)
-        scorings.clear()
         episodes = [Episode(one.prompt, one.turns) for one in ordered]
         distributed.from_first(("score", episodes))
         self.reward.score(episodes)

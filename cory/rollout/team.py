@@ -148,16 +148,13 @@ def well_formed(shown: Any) -> bool:
     """Whether it is a text, or messages with a role and a content, which have some words."""
     if isinstance(shown, str):
         return bool(shown.strip())
-    keys = {"role", "content"}
-    return (
-        isinstance(shown, list)
-        and bool(shown)
-        and all(
-            isinstance(one, dict)
-            and one.keys() == keys
-            and all(isinstance(v, str) for v in one.values())
-            for one in shown
-        )
+    if not isinstance(shown, list):
+        return False
+    return bool(shown) and all(
+        isinstance(one, dict)
+        and one.keys() == {"role", "content"}
+        and all(isinstance(value, str) for value in one.values())
+        for one in shown
     )
 
 

@@ -174,12 +174,8 @@ class OfflineTrainer:
 
         policy.model.eval()
         with policy.whole(), torch.no_grad():
-            return distributed.map_rows(
-                examples,
-                policy.hardware.rollout_batch_size,
-                score,
-                lambda row: lengths_of([row])[0],
-            )
+            size = policy.hardware.rollout_batch_size
+            return distributed.map_rows(examples, size, score, lambda row: lengths_of([row])[0])
 
     def _check(self, examples: Sequence[OfflineExample]) -> None:
         """FirstUpdateError unless the ratio is 1 before the first update on a set.
@@ -260,12 +256,9 @@ class OfflineTrainer:
             own = utterance_logprobs(logprobs, mask, config.log_probability)
             # where there is no reference, its own probability stands for it: nothing overflows
             reference = torch.where(in_game, column(lambda row: row.reference), own.detach())
-            terms = self.loss(
-                own,
-                reference,
-                column(lambda row: row.advantage),
-                kl_shares=column(lambda row: row.kl_share),
-            )
+            advantages = column(lambda row: row.advantage)
+            kl_shares = column(lambda row: row.kl_share)
+            terms = self.loss(own, reference, advantages, kl_shares=kl_shares)
             (slope,) = torch.autograd.grad(terms.per_utterance.sum(), own, retain_graph=True)
             nll = -utterance_logprobs(logprobs, mask, "mean")
             weight = column(lambda row: row.weight)
