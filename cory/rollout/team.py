@@ -19,10 +19,12 @@ RETURNS = "a number for each agent, or a list with one for each of its utterance
 
 
 class Team:
-    """The agents of one episode: `team.solver`, or `team["solver"]`; iterating gives them all."""
+    """The agents of one episode: `team.solver`, or `team["solver"]`; iterating gives them all.
+
+    `iteration`: iterations of training before this one; 0 for the agents of a finished run.
+    """
 
     def __init__(self, cast: Cast, config: TeamConfig, actors: Mapping[str, Actor]) -> None:
-        # iterations of training before this one; 0 for the agents of a finished run
         self.iteration = cast.iteration
         self._agents = {name: Agent(name, cast, config, actors) for name in config.agents}
 
@@ -87,9 +89,10 @@ class Agent:
 def team_play(function: UserFunction, config: TeamConfig, actors: Mapping[str, Actor]) -> Play:
     """The user's function as the play of an episode.
 
-    actors: who may speak, by the names of `policy_of`
     ConfigError where it is no coroutine; and, once it plays, where it raises, breaks a rule, never
     speaks, or returns what is no reward: each with the file and its line.
+
+    actors: who may speak, by the names of `policy_of`
     """
     require(
         inspect.iscoroutinefunction(function.call),
