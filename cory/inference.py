@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from cory.algorithms.cory import Roles, pioneer_observer
-from cory.algorithms.maft import BASE, MaftDebates
+from cory.algorithms.maft import BASE, maft_debate
 from cory.algorithms.maporl import TrainedDebates
-from cory.algorithms.team import rules_of, team_actors
+from cory.algorithms.team import team_actors
 from cory.config import (
     Config,
     CoryConfig,
@@ -187,7 +187,7 @@ class TrainedTeam:
             return pioneer_observer(Roles(self.names), transfer)
         if isinstance(algorithm, TeamConfig):
             function = load_function("algorithm.play", algorithm.play)
-            return team_play(function, rules_of(algorithm, self.actors))
+            return team_play(function, algorithm, self.actors)
         if isinstance(algorithm, DebateConfig):
             require(
                 not getattr(algorithm, "verifier_feedback", False),
@@ -196,8 +196,8 @@ class TrainedTeam:
             )
             return self._debates().debate(algorithm.agents, algorithm.turns).play
         if isinstance(algorithm, MaftConfig):
-            debates = MaftDebates(algorithm, self.form, self.models["model"])
-            return debates.debate(algorithm.evaluation_agents, algorithm.evaluation_turns).play
+            agents, rounds = algorithm.evaluation_agents, algorithm.evaluation_turns
+            return maft_debate(algorithm, self.form, self.models["model"], agents, rounds).play
         return single_turn(self.names[0])
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from cory.algorithms.credit import credit_rule
 from cory.config import CoryConfig
 from cory.episode import Episode, Metrics, Prompt, score_of
-from cory.functional.credit import own_and_later, own_score
+from cory.functional.credit import mean_over_roles, own_and_later, own_score
 from cory.rollout.scheduler import Cast, Play
+from cory.rollout.team import credit_rule
 from cory.trainers.metrics import role_metrics, transfer_metrics
-from cory.trainers.parts import Parts, numbered
+from cory.trainers.parts import Parts
 from cory.trainers.ppo import PPOTrainer
 
 # observer_context(query, answers so far) -> the observer's prompt
@@ -28,11 +28,9 @@ class Roles:
 
     def speakers(self) -> list[tuple[str, str]]:
         """(agent, role) in the order of speaking."""
-        observers = (
-            ["observer"]
-            if len(self.order) == 2
-            else [f"observer_{i}" for i in range(1, len(self.order))]
-        )
+        observers = [f"observer_{i}" for i in range(1, len(self.order))]
+        if len(observers) == 1:
+            observers = ["observer"]
         return list(zip(self.order, ["pioneer", *observers], strict=True))
 
     def exchange(self) -> None:
@@ -74,18 +72,10 @@ def shared_sum(episodes: Iterable[Episode]) -> None:
             turn.credit = total
 
 
-def shared_mean(episodes: Iterable[Episode]) -> None:
-    """The credit of a turn is the mean of all scores of its episode (ours)."""
-    for episode in episodes:
-        total = sum(score_of(turn) for turn in episode.turns)
-        for turn in episode.turns:
-            turn.credit = total / len(episode.turns)
-
-
 def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
     """A pioneer and its observers, copies of one model, rewarded by the sum of their scores."""
-    agents = parts.new_ppo_policies(numbered(config.agents))
-    shared = {"all": shared_sum, "mean": shared_mean, "later": own_and_later}
+    agents = parts.new_ppo_policies(config.names())
+    shared = {"all": shared_sum, "mean": mean_over_roles, "later": own_and_later}
     roles = Roles(list(agents))
 
     def after_step(iteration: int) -> None:

@@ -6,7 +6,7 @@ fine-tuned agents' debate is the inference (Algorithm 2).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor
@@ -22,8 +22,7 @@ from cory.models.bundle import ModelBundle
 from cory.models.policy import Actor, Policy
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Identified, Plain, SumUp, Told
-from cory.rollout.endpoint import REPLIES, EndpointActor
-from cory.rollout.scheduler import Cast
+from cory.rollout.scheduler import REPLIES, Cast, EndpointActor, Play
 from cory.tasks import Form, Task
 from cory.trainers.parts import Parts
 from cory.trainers.supervised import FinetunePlan, SupervisedTrainer
@@ -33,8 +32,8 @@ BASE = "base"  # the untrained model
 
 def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     """Agents fine-tuned on their own debates, iteration by iteration."""
-    debates = MaftDebates(config, parts.task, parts.bundle)
-    evaluated = debates.debate(config.evaluation_agents, config.evaluation_turns)
+    debate = partial(maft_debate, config, parts.task, parts.bundle)
+    evaluated = debate(config.evaluation_agents, config.evaluation_turns)
     policies: dict[str, Policy] = {}
     pretrained: dict[str, Tensor] = {}
     actors: dict[str, Actor] = {}
@@ -63,15 +62,13 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
         alone=False,
         rows=parts.config.hardware.responses_at_once,
     )
-    talk: Debate | Hinted = debates.debate(config.agents, config.turns)
+    play: Play = debate(config.agents, config.turns).play
     if config.select == "correct":
-        talk = Hinted(config, parts.task, parts.bundle)
-    collector = DebateCollector(config, parts, talk.play, policies, actors)
-    starts = {
-        name: initial_weights(policy, pretrained)
-        for name, policy in policies.items()
-        if config.start == "base"
-    }
+        play = hinted(config, parts.task, parts.bundle)
+    collector = DebateCollector(config, parts, play, policies, actors)
+    starts: dict[str, dict[str, Tensor]] = {}
+    if config.start == "base":
+        starts = {name: initial_weights(policy, pretrained) for name, policy in policies.items()}
     return SupervisedTrainer(
         parts,
         policies,
@@ -111,69 +108,53 @@ def initial_weights(policy: Policy, pretrained: Mapping[str, Tensor]) -> dict[st
         return {name: weight.detach().cpu().clone() for name, weight in trained.items()}
 
 
-@dataclass(frozen=True)
-class MaftDebates:
-    """Debates between generation and critic agents: who speaks where, seeing what."""
+def maft_debate(
+    config: MaftConfig, task: Form, bundle: ModelBundle, agents: int, rounds: int
+) -> Debate:
+    """A debate of so many generation and critic agents: who speaks where, seeing what."""
+    chats = bundle.config.chat or config.endpoint is not None
+    plain: DebateWording = Chat(Told(config.prompts)) if chats else Plain(task)
 
-    config: MaftConfig
-    task: Form
-    bundle: ModelBundle
+    def wording(agent: int) -> DebateWording:
+        if not config.identities:
+            return plain
+        critics = config.policies != "generation"  # else generators speak in every round
+        return Identified(plain, config.prompts, agent + 1, critics)
 
-    def debate(self, agents: int, rounds: int) -> Debate:
-        """A debate of so many agents and rounds."""
-        config = self.config
-        chats = self.bundle.config.chat or config.endpoint is not None
-        plain: DebateWording = Chat(Told(config.prompts)) if chats else Plain(self.task)
+    def fits(agent: int, context: Context) -> bool:
+        if config.endpoint is not None:
+            return True  # a server checks that itself
+        limit, room = config.sampling.max_response_tokens, bundle.context_length
+        return bundle.texts.tokens(context) + limit <= room
 
-        def wording(agent: int) -> DebateWording:
-            if not config.identities:
-                return plain
-            critics = config.policies != "generation"  # else generators speak in every round
-            return Identified(
-                plain, config.prompts, agent + 1, critics=lambda number: critics and number > 0
-            )
-
-        return Debate(
-            agents=agents,
-            rounds=rounds,
-            speaker=config.policy,
-            wording=wording,
-            fits=lambda agent, context: self._fits(context),
-            read=self.task.read,
-            consensus=None,
-            summariser=SumUp(config.prompts, BASE) if config.summary else None,
-        )
-
-    def _fits(self, context: Context) -> bool:
-        """Whether a response still fits the model's context; a server checks that itself."""
-        if self.config.endpoint is not None:
-            return True
-        limit = self.config.sampling.max_response_tokens
-        return self.bundle.texts.tokens(context) + limit <= self.bundle.context_length
+    return Debate(
+        agents=agents,
+        rounds=rounds,
+        speaker=config.policy,
+        wording=wording,
+        fits=fits,
+        read=task.read,
+        consensus=None,
+        summariser=SumUp(config.prompts, BASE) if config.summary else None,
+    )
 
 
-@dataclass(frozen=True)
-class Hinted:
+def hinted(config: MaftConfig, task: Task, bundle: ModelBundle) -> Play:
     """One answer to each problem; where it is wrong, another one with a hint.
 
-    The hint is the right answer (STaR, Zelikman et al., 2022).
+    The hint is the right answer (STaR, Zelikman et al., 2022). An episode has two turns; the second
+    is absent where none was needed.
     """
 
-    config: MaftConfig
-    task: Task
-    bundle: ModelBundle
-
-    async def play(self, prompt: Prompt, cast: Cast) -> None:
-        """An episode of two turns; the second is absent where none was needed."""
-        agent = cast[self.config.policy(0, 0)]
+    async def play(prompt: Prompt, cast: Cast) -> None:
+        agent, answer = cast[config.policy(0, 0)], str(prompt.answer)
         first = await agent.say(prompt.opening, "solo")
-        if self.task.is_right(first.response, str(prompt.answer)):
+        if task.is_right(first.response, answer):
             agent.absent("hinted", 1)
+        elif bundle.config.chat:
+            hint = config.prompts.hint.format(query=prompt.text, answer=answer)
+            await agent.say(prompt.asking(hint), "hinted", 1)
         else:
-            await agent.say(self._hint(prompt), "hinted", 1)
+            await agent.say(task.observer_context(prompt.text, [answer]), "hinted", 1)
 
-    def _hint(self, prompt: Prompt) -> Context:
-        answer = str(prompt.answer)
-        if not self.bundle.config.chat:
-            return self.task.observer_context(prompt.text, [answer])
-        return prompt.asking(self.config.prompts.hint.format(query=prompt.text, answer=answer))
+    return play

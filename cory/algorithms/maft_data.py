@@ -11,7 +11,8 @@ from cory.config import MaftConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.debates import shortened_share
 from cory.functional.credit import rounds_of
-from cory.functional.votes import Answers, VoteRule, mix_critic_debates, select
+from cory.functional.statistics import mean
+from cory.functional.votes import Answers, VoteRule, agreeing, mix_critic_debates, select
 from cory.models.policy import Actor, Policy
 from cory.rollout.scheduler import Play, RollOut
 from cory.runs.signals import leave_if_asked
@@ -99,18 +100,15 @@ class DebateCollector:
         for agent in range(config.agents):
             selected = select(debates, labels, agent)
             generator, critic = config.policy(0, agent), config.policy(1, agent)
-
-            def example(episode: int, number: int, agent: int = agent) -> Example:
-                return example_of(episodes[episode].turns[number * config.agents + agent])
-
-            examples[generator] += [example(episode, 0) for episode in selected.generation]
+            said = [episode.turns[agent :: config.agents] for episode in episodes]  # by round
+            examples[generator] += [example_of(said[number][0]) for number in selected.generation]
             if config.turns == 1 or config.policies == "generation":
                 continue
             draws = self._draws(MIX, iteration, agent)
             mixed = mix_critic_debates(
                 selected.corrected, selected.kept, config.critic_share, draws
             )
-            examples[critic] += [example(episode, n) for episode in mixed for n in rounds]
+            examples[critic] += [example_of(said[number][n]) for number in mixed for n in rounds]
             for kind, found in (("corrected", selected.corrected), ("kept", selected.kept)):
                 name = f"supervised/{kind}/{critic}"
                 metrics[name] = metrics.get(name, 0.0) + len(found)
@@ -136,11 +134,11 @@ class DebateCollector:
         (name,) = self.config.names()
         examples = []
         for episode in episodes:
-            first, *hinted = episode.turns
-            for turn in (first, *hinted):
+            bare = episode.turns[0].context_ids
+            for turn in episode.turns:
                 right = self.parts.task.is_right(turn.response, str(episode.prompt.answer))
                 if not turn.absent and right:
-                    examples.append(Example(first.context_ids, turn.response_ids, 1.0))
+                    examples.append(Example(bare, turn.response_ids, 1.0))
                     break
         return {name: examples}
 
@@ -169,20 +167,17 @@ def debate_metrics(
     golds: Sequence[Hashable | None],
 ) -> Metrics:
     """Share of agents that agree with the votes; and, where known, with the right answers."""
-    last = [
-        sum(answer is not None and answer == vote for answer in answers[-1]) / len(answers[-1])
-        for answers, vote in zip(debates, votes, strict=True)
-    ]
-    labelled = sum(vote is not None for vote in votes) / len(votes)
     metrics = {
-        "debate/consensus/team": sum(last) / len(last),
-        "debate/labelled/team": labelled,
+        "debate/consensus/team": mean(
+            len(agreeing(answers[-1], vote)) / len(answers[-1])
+            for answers, vote in zip(debates, votes, strict=True)
+        ),
+        "debate/labelled/team": mean(vote is not None for vote in votes),
     }
     known = [n for n, gold in enumerate(golds) if gold is not None]
     if known:
-        metrics["debate/pseudo_right/team"] = sum(votes[n] == golds[n] for n in known) / len(known)
+        metrics["debate/pseudo_right/team"] = mean(votes[n] == golds[n] for n in known)
         for number in range(len(debates[0])):
-            given = [(answer, golds[n]) for n in known for answer in debates[n][number]]
-            right = sum(answer == gold for answer, gold in given) / len(given)
+            right = mean(answer == golds[n] for n in known for answer in debates[n][number])
             metrics[f"debate/right/turn_{number + 1}"] = right
     return metrics

@@ -14,7 +14,7 @@ from cory.models.bundle import ModelBundle
 from cory.models.policy import Actor, Policy, PPOPolicy
 from cory.rewards import Reward, ScoredOnce
 from cory.rollout.debate import Debate
-from cory.rollout.debate_prompts import Chat, DebateWording, Graded, Plain
+from cory.rollout.debate_prompts import Chat, Graded, Plain
 from cory.tasks.answer_kinds import judge_rest
 from cory.trainers.parts import Parts
 from cory.trainers.ppo import PPOTrainer
@@ -39,7 +39,6 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
         penalty=config.guards.penalty,
         scope=config.guards.scope,
     )
-
     by_score = config.shapes and config.bonus_from == "verifier"
 
     def assign_credit(episodes: list[Episode]) -> None:
@@ -111,13 +110,9 @@ class TrainedDebates:
     def actors(self, policies: Mapping[str, Policy]) -> dict[str, Actor]:
         """Every actor that `actor` may name."""
         actors: dict[str, Actor] = dict(policies)
-        for name, bundle in (
-            ("reference", self.parts.bundle),
-            ("partner_reference", self.parts.partner),
-        ):
-            own = [policy for policy in policies.values() if policy.bundle is bundle]
-            if own:
-                actors[name] = own[0].reference(name)
+        for policy in policies.values():
+            name = "reference" if policy.bundle is self.parts.bundle else "partner_reference"
+            actors.setdefault(name, policy.reference(name))
         return actors
 
     def debate(self, agents: int, rounds: int) -> Debate:
@@ -131,15 +126,11 @@ class TrainedDebates:
 
         chat = Chat(Graded(config.prompts, config.verifier_feedback))
         plain = Plain(parts.task)
-
-        def wording(agent: int) -> DebateWording:
-            return chat if self.bundle_of(agent).config.chat else plain
-
         return Debate(
             agents=agents,
             rounds=rounds,
             speaker=self.actor,
-            wording=wording,
+            wording=lambda agent: chat if self.bundle_of(agent).config.chat else plain,
             fits=fits,
             read=parts.task.read,
             consensus=config.consensus,

@@ -27,7 +27,7 @@ def build_imitation(config: OfflineConfig, parts: Parts) -> OfflineTrainer:
     """A policy that imitates the winners of games."""
 
     def loss(
-        logprobs: Tensor, reference: Tensor, advantages: Tensor, kl_shares: Tensor
+        logprobs: Tensor, reference: Tensor, advantages: Tensor, *, kl_shares: Tensor
     ) -> OfflineLoss:
         # eq. 8 has 1 / T before the sum of log-probabilities: there the weight holds it for both
         return kl_imitation_loss(logprobs, reference, config.kl_coef, config.kl_estimator)
@@ -36,33 +36,22 @@ def build_imitation(config: OfflineConfig, parts: Parts) -> OfflineTrainer:
     lesson = Lesson(
         credit=lambda turns: [1.0] * turns,
         weight=lambda turns: 1 / turns if whole else 1.0,
-        kl_share=lambda turns: 1.0,
-        threshold=0,
     )
     return game_trainer(config, parts, loss, lesson)
 
 
 def build_spag(config: SpagConfig, parts: Parts) -> OfflineTrainer:
     """A policy that plays against itself and learns from the winners' utterances."""
-
-    def loss(
-        logprobs: Tensor, reference: Tensor, advantages: Tensor, kl_shares: Tensor
-    ) -> OfflineLoss:
-        return self_play_loss(
-            logprobs,
-            reference,
-            advantages,
-            config.kl_coef,
-            config.kl_estimator,
-            config.clip_range,
-            config.kl_in_advantage,
-            kl_shares,
-        )
-
+    loss = partial(
+        self_play_loss,
+        kl_coef=config.kl_coef,
+        estimator=config.kl_estimator,
+        clip_range=config.clip_range,
+        kl_in_advantage=config.kl_in_advantage,
+    )
     whole = config.average == "game"
     lesson = Lesson(
         credit=partial(outcome_decay, decay=config.decay, normaliser=config.normaliser),
-        weight=lambda turns: 1.0,
         kl_share=lambda turns: 1 / turns if whole else 1.0,
         threshold=config.threshold,
     )

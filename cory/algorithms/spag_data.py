@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +37,10 @@ class Lesson:
     """What is learnt from a game by the role that won it; turns: how many the role had."""
 
     credit: Callable[[int], list[float]]  # turns -> share of the reward, per utterance
-    weight: Callable[[int], float]  # turns -> weight of each utterance beside that
-    kl_share: Callable[[int], float]  # turns -> share of each utterance's KL, beside both
-    threshold: float  # a role is learnt from in games with a reward above this
+    # turns -> weight of each utterance beside that; and share of its KL, beside both
+    weight: Callable[[int], float] = lambda turns: 1.0
+    kl_share: Callable[[int], float] = lambda turns: 1.0
+    threshold: float = 0.0  # a role is learnt from in games with a reward above this
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,6 @@ class GameCollector:
     opponents: Opponents
     lesson: Lesson
 
-    @property
-    def texts(self) -> Texts:
-        """Of the policy's model."""
-        return self.parts.bundle.texts
-
     @cached_property
     def tokenizer(self) -> str:
         """The digest of the policy's tokenizer, which tells whose the token ids of games are."""
@@ -66,7 +62,7 @@ class GameCollector:
 
     def fits(self, context: str) -> bool:
         """Whether a context is not too long."""
-        return self.texts.tokens(context) <= self.task.config.max_prompt_tokens
+        return self.parts.bundle.texts.tokens(context) <= self.task.config.max_prompt_tokens
 
     def __call__(self, epoch: int, again: bool) -> StoredGames:
         """The set of an epoch.
@@ -133,7 +129,10 @@ class GameCollector:
                 config.sampling,
                 (run.seed, "games", epoch),
                 start,
-                before_each=partial(stop_if_asked, games, wanted),
+                # collecting may take hours: it can be left between any two utterances
+                before_each=lambda: leave_if_asked(
+                    f"with {len(games.found)} of {wanted} games of a set"
+                ),
             )
             # ZeRO-3 gathers its weights once for all utterances of these games
             with self.policy.whole() if itself else nullcontext():
@@ -197,7 +196,7 @@ class GameCollector:
         self, played: FinishedGame, key: tuple[int, ...], weights: Mapping[str, float]
     ) -> Iterator[OfflineExample]:
         """The winners' utterances in a game, but empty ones."""
-        outcome = self.reward.settled(played.outcome)
+        outcome, texts = self.reward.settled(played.outcome), self.parts.bundle.texts
         # token ids of another model's are not learnt from
         sampled = played.ids if played.tokenizer == self.tokenizer else None
         for role in self._roles(played):
@@ -211,8 +210,8 @@ class GameCollector:
                 state = GameState(played.word, played.max_turns, played.utterances[:place])
                 own = None if sampled is None else sampled[place]
                 yield OfflineExample(
-                    array("i", self.texts.context_ids(self._context(state, role, (*key, place)))),
-                    array("i", own or self.texts.answer_ids(text)),
+                    array("i", texts.context_ids(self._context(state, role, (*key, place)))),
+                    array("i", own or texts.answer_ids(text)),
                     role,
                     weight,
                     worth * part,
@@ -225,11 +224,6 @@ class GameCollector:
         if self.config.varied_prompts:
             style = int(np.random.SeedSequence(key).generate_state(1)[0])
         return fitting(self.task.wording, self.fits, state, role, style)
-
-
-def stop_if_asked(games: GameSet, wanted: int) -> None:
-    """Collecting may take hours: it can be interrupted between any two utterances."""
-    leave_if_asked(f"with {len(games.found)} of {wanted} games of a set")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A team of the user's own: who speaks when, seeing what, is the function `algorithm.play`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -8,18 +8,17 @@ from typing import Any
 
 from cory import distributed
 from cory.algorithms.cory import shared_sum
-from cory.algorithms.credit import CreditRule, credit_rule
-from cory.config import SamplingConfig, TeamConfig, require
+from cory.config import Config, SamplingConfig, TeamConfig, require
 from cory.endpoint import Endpoint
-from cory.episode import Asked, Context, Episode, Metrics, Turn
+from cory.episode import Asked, Episode, Metrics, Turn
 from cory.evaluation.evaluate import TeamEvaluator, return_metrics, returns_of
 from cory.evaluation.responses import TEAM
 from cory.functional.credit import mean_over_roles, own_and_later, own_return
 from cory.functional.statistics import mean
-from cory.models.policy import Actor, Policy, PPOPolicy
+from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
-from cory.rollout.endpoint import REPLIES, EndpointActor
-from cory.rollout.team import TeamRules, team_play
+from cory.rollout.scheduler import REPLIES, EndpointActor
+from cory.rollout.team import CreditRule, credit_rule, team_play
 from cory.runs.export import export_agents, load_agent
 from cory.runs.run_dir import AGENTS
 from cory.seeding import uniforms
@@ -43,14 +42,19 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
         if kind == "partner"
     }
     actors = team_actors(config, agents, frozen, Path(parts.config.run_dir))
-    pools = pools_of(config, parts, agents, frozen)
+    first = next(iter(agents.values()))
+    pools = {
+        name: OpponentPool(name, first, frozen[name], parts.config)
+        for name, kind in config.fixed_agents.items()
+        if kind == "pool"
+    }
     actors |= pools
 
     def after_step(iteration: int) -> None:
         for pool in pools.values():
             pool.after_step(iteration)
 
-    play = team_play(function, rules_of(config, actors))
+    play = team_play(function, config, actors)
     reward = ReturnedOrScored(parts.reward, f"reward={parts.config.reward.name}")
     rules: dict[str, CreditRule] = {
         "own": own_return,
@@ -87,17 +91,14 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
 class OpponentPool:
     """An `Actor` that speaks, in each iteration, as one of the pool's versions of the learner.
 
-    The first is the frozen reference; every `every` iterations the learner as it then is joins.
-    Which one plays depends on seed and iteration alone. Every process calls each method.
+    The first is the frozen reference; every `pool_every` iterations the learner joins as it then
+    is. Which one plays depends on seed and iteration alone. Every process calls each method.
     """
 
     name: str
     learner: Policy
     version: Policy  # gets the weights of the version that plays
-    every: int
-    seed: int
-    run_dir: Path
-    export: Callable[[Path, int], None]  # writes the learner after so many iterations
+    config: Config
     present: int = field(init=False, default=0)  # iterations of the version that plays; 0: none
 
     def turns(
@@ -109,11 +110,13 @@ class OpponentPool:
 
     def after_step(self, iteration: int) -> None:
         """Let the learner join, where it is time to, and choose who plays in the next iteration."""
-        done = iteration + 1
-        if done % self.every == 0:
-            self.export(self._place(done), done)
-        drawn = float(uniforms((self.seed, POOL, done), 1))
-        self._enter(self.every * int(drawn * (1 + done // self.every)))
+        done, every = iteration + 1, self.config.algorithm.pool_every
+        if done % every == 0:
+            export_agents(
+                {self.learner.name: self.learner}, self.config, None, self._place(done), done
+            )
+        drawn = float(uniforms((self.config.seed, POOL, done), 1))
+        self._enter(every * int(drawn * (1 + done // every)))
 
     def _enter(self, version: int) -> None:
         if version not in (0, self.present):
@@ -122,7 +125,7 @@ class OpponentPool:
         self.present = version
 
     def _place(self, done: int) -> Path:
-        return self.run_dir / POOL / str(done)
+        return Path(self.config.run_dir) / POOL / str(done)
 
     def state_dict(self) -> dict[str, Any]:
         """Which version plays."""
@@ -131,23 +134,6 @@ class OpponentPool:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let that version play which played when `state` was taken."""
         self._enter(state["present"])
-
-
-def pools_of(
-    config: TeamConfig,
-    parts: Parts,
-    agents: Mapping[str, PPOPolicy],
-    others: Mapping[str, Policy],
-) -> dict[str, OpponentPool]:
-    """The agents that earlier versions of the first policy speak for."""
-    first = next(iter(agents.values()))
-    run_dir, seed = Path(parts.config.run_dir), parts.config.seed
-    export = partial(export_agents, {first.name: first}, parts.config, None)
-    return {
-        name: OpponentPool(name, first, others[name], config.pool_every, seed, run_dir, export)
-        for name, kind in config.fixed_agents.items()
-        if kind == "pool"
-    }
 
 
 def team_actors(
@@ -168,26 +154,6 @@ def team_actors(
     return actors
 
 
-def rules_of(config: TeamConfig, actors: Mapping[str, Actor]) -> TeamRules:
-    """What the episodes of a team have in common; actors: as of `team_actors`."""
-    limit = config.sampling.max_response_tokens
-
-    def obstacle(agent: str, shown: Context) -> str | None:
-        actor = actors[config.policy_of(agent)]
-        if not isinstance(actor, Policy):
-            return None  # only its server knows
-        tokens, room = actor.bundle.texts.tokens(shown), actor.bundle.context_length
-        if tokens + limit <= room:
-            return None
-        return (
-            f"{agent} is shown {tokens} tokens: with algorithm.sampling.max_response_tokens="
-            f"{limit} they exceed its model's context ({room} tokens)"
-        )
-
-    speakers = {agent: config.policy_of(agent) for agent in config.agents}
-    return TeamRules(speakers, config.fixed_agents, obstacle, config.max_utterances)
-
-
 @dataclass
 class ReturnedOrScored(Reward):
     """The rewards that a play has returned; where it returns nothing, those of `reward=`."""
@@ -199,20 +165,18 @@ class ReturnedOrScored(Reward):
     def score(self, episodes: list[Episode]) -> None:
         """As `Reward`; ConfigError where some plays have returned rewards and others have not."""
         unpaid = [e for e in episodes if any(turn.score is None for turn in e.turns)]
-        for episode in unpaid:
+        source = "algorithm.play returns them"
+        if unpaid:
             require(
                 len(unpaid) == len(episodes),
-                f"algorithm.play returned nothing about prompt {episode.prompt.id}, and rewards "
+                f"algorithm.play returned nothing about prompt {unpaid[0].prompt.id}, and rewards "
                 f"about others: it must do one or the other",
             )
+            source = f"{self.said} scores every utterance"
+            self.reward.score(episodes)
         if not self.told:
-            source = (
-                f"{self.said} scores every utterance" if unpaid else "algorithm.play returns them"
-            )
             distributed.note(f"rewards: {source}")
             self.told = True
-        if unpaid:
-            self.reward.score(episodes)
 
 
 def team_metrics(agents: Sequence[str], episodes: list[Episode]) -> Metrics:

@@ -4,7 +4,7 @@ Its training data are the frozen model's own answers, balanced within every ques
 it learns which questions are hard instead of which answers are right (Park et al., 2025, App. E).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,6 +14,7 @@ from cory.config import VerifierConfig
 from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.verifier import VerifierEvaluator
 from cory.functional.losses import token_bce, verdict_logits
+from cory.functional.statistics import mean
 from cory.models.generation import draw_limit
 from cory.models.policy import Policy, asked_of
 from cory.rewards.verifier import readings
@@ -21,9 +22,10 @@ from cory.seeding import Streams
 from cory.tasks import Task
 from cory.tasks.answer_kinds import judged
 from cory.trainers.parts import Parts
-from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer
+from cory.trainers.supervised import CollectedExamples, Example, Losses, SupervisedTrainer
 
 VERIFIER = "verifier"
+Ask = Callable[[Sequence[Prompt], Sequence[str]], list[Turn]]  # texts about prompts -> answers
 
 
 def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
@@ -38,7 +40,6 @@ def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
         collector,
         VerifierEvaluator(policies[VERIFIER], author, parts.task, config.sampling),
         loss=partial(verdict_loss, config.likelihood_coef),
-        statistics=partial(verdict_statistics, config.likelihood_coef),
         metric_name=lambda what, policy: f"verifier/{what}",
         average=config.average,
     )
@@ -46,21 +47,17 @@ def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
 
 def verdict_loss(
     likelihood_coef: float, logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: Tensor
-) -> Tensor:
-    """Cross-entropy of the verdict after every token of an answer with the answer's label."""
-    assert values is not None  # a verifier has a value head
-    return token_bce(verdict_logits(values, logprobs, likelihood_coef), labels, mask)
+) -> Losses:
+    """Cross-entropy of the verdict after every token of an answer with the answer's label.
 
-
-def verdict_statistics(
-    likelihood_coef: float, logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: Tensor
-) -> Mapping[str, Tensor]:
-    """Accuracy (B,): whether the verdict at each answer's end is right, before the step."""
+    And the accuracy: whether the verdict at each answer's end is right, before the step.
+    """
     assert values is not None  # a verifier has a value head
-    last = (mask.sum(1, keepdim=True) - 1).clamp(min=0)
     logits = verdict_logits(values, logprobs, likelihood_coef)
+    last = (mask.sum(1, keepdim=True) - 1).clamp(min=0)
     verdict = logits.gather(1, last).squeeze(1) > 0
-    return {"accuracy": (verdict == (labels > 0.5)).float()}
+    accuracy = (verdict == (labels > 0.5)).float()
+    return token_bce(logits, labels, mask), {"accuracy": accuracy}
 
 
 @dataclass
@@ -123,25 +120,20 @@ class AnswerCollector:
         for answers, turn in zip(asked, ask(prompts, [p.text for p in prompts]), strict=True):
             answers.turns.append(turn)
         metrics = {
-            "verifier/right_share": sum(bool(t.right) for a in questions for t in a.turns)
-            / len(asked),
+            "verifier/right_share": mean(bool(t.right) for a in questions for t in a.turns),
             "verifier/temperature": temperature,
         }
         if config.requests:
             metrics |= self._fulfil(questions, ask)
         chosen = [self._chosen(answers) for answers in questions]
-        metrics["verifier/questions_kept"] = sum(map(bool, chosen)) / len(questions)
+        metrics["verifier/questions_kept"] = mean(map(bool, chosen))
         # an iteration may have thousands of answers; one of each question is kept for samples.jsonl
         episodes = [Episode(answers.prompt, answers.turns[:1]) for answers in questions]
         return CollectedExamples(
             {VERIFIER: [e for examples in chosen for e in examples]}, episodes, metrics
         )
 
-    def _fulfil(
-        self,
-        questions: Sequence[QuestionAnswers],
-        ask: Callable[[Sequence[Prompt], Sequence[str]], list[Turn]],
-    ) -> Metrics:
+    def _fulfil(self, questions: Sequence[QuestionAnswers], ask: Ask) -> Metrics:
         """Ask for the missing labels; an answer with another label than requested is not kept."""
         asked = kept = 0
         for requests_of in (self.wrong_requests, self.paraphrases):

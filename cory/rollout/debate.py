@@ -1,16 +1,13 @@
 """Debates: every agent answers, sees what the others answered, and answers again."""
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from cory.episode import Context, Prompt, Turn
 from cory.functional.votes import agreement
 from cory.rollout.debate_prompts import DebateWording, Rounds, SumUp
 from cory.rollout.scheduler import Cast, TooLong
-
-DEBATER = "debater_"  # begins the role of a debater
-SUMMARISER = "summariser_"  # begins the role of a debater's summariser
 
 
 @dataclass
@@ -40,21 +37,18 @@ class Debate:
             cast.turns += rounds[-1]
             if self.scored:
                 await cast.score(rounds[-1])
-            if self.consensus is not None and self._agreement(rounds[-1]) >= self.consensus:
+            if self.consensus is None:
+                continue
+            if agreement([self.read(turn.response) for turn in rounds[-1]]) >= self.consensus:
                 for later in range(number + 1, self.rounds):
                     for agent in range(self.agents):
-                        cast[self.speaker(later, agent)].absent(f"{DEBATER}{agent}", later)
+                        cast[self.speaker(later, agent)].absent(f"debater_{agent}", later)
                 return
-
-    @property
-    def sums_up(self) -> bool:
-        """Whether agents see summaries; of nobody's answers there is none."""
-        return self.summariser is not None and self.agents > 1
 
     async def _answer(self, prompt: Prompt, rounds: Rounds, agent: int, cast: Cast) -> Turn:
         """What an agent says after these rounds; of its prompts the first that fits is asked."""
         summary, cut = await self._summary(prompt, rounds, agent, cast)
-        number, role = len(rounds), f"{DEBATER}{agent}"
+        number, role = len(rounds), f"debater_{agent}"
         speaker, context = cast[self.speaker(number, agent)], prompt.opening
         for left_out, context in enumerate(
             self.wording(agent).contexts(prompt, rounds, agent, summary)
@@ -68,9 +62,7 @@ class Debate:
             turn.summary, turn.shortened = summary, cut or left_out > 0
             return turn
         # nothing fits: the actor refuses the bare question
-        turn = await speaker.say(context, role, number, aside=True)
-        turn.summary, turn.shortened = summary, cut
-        return turn
+        return await speaker.say(context, role, number, aside=True)
 
     async def _summary(
         self, prompt: Prompt, rounds: Rounds, agent: int, cast: Cast
@@ -80,9 +72,9 @@ class Debate:
         And whether it has not all of them: without one that fits, an agent sees the answers
         themselves, as many as fit.
         """
-        if self.summariser is None or not self.sums_up or not rounds:
-            return None, False
-        speaker, role = cast[self.summariser.speaker], f"{SUMMARISER}{agent}"
+        if self.summariser is None or self.agents == 1 or not rounds:
+            return None, False  # of nobody's answers there is none
+        speaker, role = cast[self.summariser.speaker], f"summariser_{agent}"
         for left_out, context in enumerate(self.summariser.contexts(prompt, rounds, agent)):
             if not self.fits(agent, context):
                 continue
@@ -92,7 +84,3 @@ class Debate:
                 continue
             return told.response.strip(), left_out > 0
         return None, True
-
-    def _agreement(self, turns: Sequence[Turn]) -> float:
-        """The share of a round's most frequent answer."""
-        return agreement([self.read(turn.response) for turn in turns])

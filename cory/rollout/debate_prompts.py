@@ -24,14 +24,14 @@ class DebateWording(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class Plain:
     """The task's own prompt with others' answers, for models that were not tuned to chat.
 
     The agent's own latest answer comes first.
     """
 
-    def __init__(self, task: Form) -> None:
-        self.task = task
+    task: Form
 
     def contexts(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None = None
@@ -54,16 +54,16 @@ class Plain:
         yield prompt.text
 
 
-# prompt, all agents' latest answers, agent, summary of the others' answers (None: they are quoted),
-# how many of them to quote (None: all) -> the user's message to a chat agent after a round
-FollowUp = Callable[[Prompt, Sequence[Turn], int, str | None, int | None], str]
+# question, the agent's own latest answer, the others' to quote, summary of the others' (None: they
+# are quoted) -> the user's message to a chat agent after a round
+FollowUp = Callable[[str, Turn, Sequence[Turn], str | None], str]
 
 
+@dataclass(frozen=True)
 class Chat:
     """A chat: the user quotes the others' answers; the assistant's messages are the agent's own."""
 
-    def __init__(self, follow_up: FollowUp) -> None:
-        self.follow_up = follow_up
+    follow_up: FollowUp
 
     def contexts(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None = None
@@ -83,33 +83,24 @@ class Chat:
     def _exchanges(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None, quoted: int | None
     ) -> Iterator[Message]:
-        """Own answer and follow-up of each round; quoted: as for `FollowUp`."""
+        """Own answer and follow-up of each round; quoted: how many others' answers, None: all."""
         # the summary after a round is kept with the next round's answer, which has read it
         told = [*(turns[agent].summary for turns in rounds[1:]), summary]
         for turns, heard in zip(rounds, told, strict=True):
-            yield {"role": "assistant", "content": turns[agent].response}
-            content = self.follow_up(prompt, turns, agent, heard, quoted)
-            yield from_user(content)
+            own, others = turns[agent], turns_of_others(turns, agent)[:quoted]
+            yield {"role": "assistant", "content": own.response}
+            yield from_user(self.follow_up(prompt.text, own, others, heard))
 
 
+@dataclass(frozen=True)
 class Graded:
     """A `FollowUp`: others' answers in numbered blocks, perhaps with scores (Park et al.)."""
 
-    def __init__(self, prompts: DebatePrompts, feedback: bool) -> None:
-        """feedback: show the judge's scores"""
-        self.prompts = prompts
-        self.feedback = feedback
+    prompts: DebatePrompts
+    feedback: bool  # show the judge's scores
 
-    def __call__(
-        self,
-        prompt: Prompt,
-        turns: Sequence[Turn],
-        agent: int,
-        summary: str | None,
-        quoted: int | None,
-    ) -> str:
+    def __call__(self, query: str, own: Turn, others: Sequence[Turn], summary: str | None) -> str:
         """As `FollowUp`; these debates have no summaries."""
-        own = turns[agent]
         said = "" if not self.feedback else self._graded(self.prompts.own_feedback, own, "")
         blocks = [
             self.prompts.other.format(
@@ -117,12 +108,11 @@ class Graded:
                 response=turn.response.strip(),
                 feedback=self._graded(self.prompts.feedback, turn, number) if self.feedback else "",
             )
-            for number, turn in enumerate(turns_of_others(turns, agent)[:quoted], 1)
+            for number, turn in enumerate(others, 1)
         ]
         form = self.prompts.follow_up if blocks else self.prompts.follow_up_alone
-        return form.format(
-            others=self.prompts.separator.join(blocks), own_feedback=said, query=prompt.text
-        )
+        quoted = self.prompts.separator.join(blocks)
+        return form.format(others=quoted, own_feedback=said, query=query)
 
     def _graded(self, form: str, turn: Turn, number: int | str) -> str:
         assert turn.score is not None  # the debate had it judged
@@ -143,19 +133,12 @@ class Told:
 
     prompts: MaftPrompts
 
-    def __call__(
-        self,
-        prompt: Prompt,
-        turns: Sequence[Turn],
-        agent: int,
-        summary: str | None,
-        quoted: int | None,
-    ) -> str:
+    def __call__(self, query: str, own: Turn, others: Sequence[Turn], summary: str | None) -> str:
         """As `FollowUp`."""
-        prompts, query = self.prompts, prompt.text
+        prompts = self.prompts
         if summary is not None:
             return prompts.follow_up_summary.format(summary=summary, query=query)
-        said = quotes(prompts, turns_of_others(turns, agent)[:quoted])
+        said = quotes(prompts, others)
         if not said:
             return prompts.follow_up_alone.format(query=query)
         return prompts.follow_up.format(others=said, query=query)
@@ -184,7 +167,7 @@ class Identified:
     wording: DebateWording
     prompts: MaftPrompts
     number: int  # of the agent, from 1
-    critics: Callable[[int], bool]  # round, from 0 -> whether critic agents speak in it
+    critics: bool  # whether critic agents speak after the first round
 
     def contexts(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None = None
@@ -208,7 +191,7 @@ class Identified:
             yield named
 
     def _name(self, round: int) -> str:
-        form = self.prompts.critic_id if self.critics(round) else self.prompts.generation_id
+        form = self.prompts.critic_id if self.critics and round > 0 else self.prompts.generation_id
         return form.format(number=self.number)
 
 

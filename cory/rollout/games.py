@@ -19,8 +19,7 @@ from cory.games.rules import GameRules, GameState
 from cory.games.scripted import Draw
 from cory.games.transcript import FinishedGame
 from cory.models.policy import Actor, Policy
-from cory.rollout.endpoint import REPLIES, EndpointActor
-from cory.rollout.scheduler import Cast, RollOut
+from cory.rollout.scheduler import REPLIES, Cast, EndpointActor, RollOut
 from cory.runs.files import append_lines, keep_lines, whole_lines
 from cory.seeding import Key, generator
 from cory.tasks.game import GameTask

@@ -7,17 +7,28 @@ Plays run in the first process; the others take part in the batches.
 
 import asyncio
 import itertools
+import json
 import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from cory import distributed
 from cory.config import ConfigError, SamplingConfig
-from cory.episode import Asked, Context, Episode, Prompt, Turn, absent_turn
+from cory.endpoint import TOO_LONG, Ask, Endpoint
+from cory.episode import (
+    TEXT_ONLY,
+    Asked,
+    Context,
+    Episode,
+    Prompt,
+    Turn,
+    absent_turn,
+    as_messages,
+)
 from cory.models.policy import Actor
 from cory.rewards import Reward
 from cory.runs.signals import Stopped, stopping
@@ -28,7 +39,7 @@ from cory.seeding import Key, uniforms
 QUIET = 8
 LOOK_S = 0.001  # between two looks while all plays wait for something outside
 WAIT_S = 540.0  # for that, at most: other processes wait for the first one for ten minutes
-T = TypeVar("T")
+REPLIES = "endpoint.jsonl"  # in the run directory: the endpoint's replies
 
 
 class TooLong(ConfigError):
@@ -54,15 +65,7 @@ class Scoring:
     done: asyncio.Future[None]
 
 
-@dataclass
-class Waiting:
-    """What the plays wait for."""
-
-    utterances: list[Utterance] = field(default_factory=list)
-    scorings: list[Scoring] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.utterances) + len(self.scorings)
+Waiting = list[Utterance | Scoring]  # what the plays wait for
 
 
 @dataclass
@@ -80,7 +83,7 @@ class Speaker:
         cast, turn = self.cast, asyncio.get_running_loop().create_future()
         asked = Asked(context, role, round, cast.prompt.id, cast.episode, cast.spoken[role])
         cast.spoken[role] += 1
-        cast.waiting.utterances.append(Utterance(self.name, asked, turn))
+        cast.waiting.append(Utterance(self.name, asked, turn))
         try:
             said: Turn = await turn
         except TooLong:  # nothing was said: what is asked instead has the same numbers
@@ -90,11 +93,9 @@ class Speaker:
             cast.turns.append(said)
         return said
 
-    def absent(self, role: str, round: int = 0) -> Turn:
-        """The agent's turn where the episode is over already."""
-        turn = absent_turn(self.name, role, round)
-        self.cast.turns.append(turn)
-        return turn
+    def absent(self, role: str, round: int = 0) -> None:
+        """Its turn becomes part of the episode, which is over already."""
+        self.cast.turns.append(absent_turn(self.name, role, round))
 
 
 class Cast(defaultdict[str, Speaker]):
@@ -117,12 +118,11 @@ class Cast(defaultdict[str, Speaker]):
     async def score(self, turns: Sequence[Turn]) -> None:
         """Have the reward fill `turn.score`, of those turns that are not absent."""
         done = asyncio.get_running_loop().create_future()
-        self.waiting.scorings.append(Scoring(self.episode, self.prompt, list(turns), done))
+        self.waiting.append(Scoring(self.episode, self.prompt, list(turns), done))
         await done
 
 
 Play = Callable[[Prompt, Cast], Awaitable[None]]
-Batch = dict[str, list[Asked]]  # what agents are asked together
 
 
 def single_turn(agent: str) -> Play:
@@ -155,7 +155,7 @@ class RollOut:
         return self._follow()
 
     async def _lead(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
-        waiting = Waiting()
+        waiting: Waiting = []
         casts = [
             Cast(number, prompt, waiting, (*self.key, number), self.iteration)
             for number, prompt in enumerate(prompts, self.first)
@@ -174,10 +174,13 @@ class RollOut:
                 elif time.monotonic() - moved > WAIT_S:
                     waits = next(c for c, task in zip(casts, tasks, strict=True) if not task.done())
                     _fail(ConfigError(f"prompt {waits.prompt.id}: its play waits for {WAIT_S:g} s"))
-                if waiting.utterances:
-                    self._answer(waiting.utterances)
-                if waiting.scorings:
-                    self._score(waiting.scorings)
+                utterances = [one for one in waiting if isinstance(one, Utterance)]
+                scorings = [one for one in waiting if isinstance(one, Scoring)]
+                waiting.clear()
+                if utterances:
+                    self._answer(utterances)
+                if scorings:
+                    self._score(scorings)
             _raise_of(tasks)
         finally:
             for task in tasks:
@@ -211,7 +214,6 @@ class RollOut:
         asked: dict[str, list[Utterance]] = defaultdict(list)
         for one in sorted(utterances, key=lambda one: one.asked.episode):
             asked[one.agent].append(one)
-        utterances.clear()
         batch = {agent: [one.asked for one in own] for agent, own in asked.items()}
         distributed.from_first(("speak", batch))
         for agent, turns in self._speak(batch).items():
@@ -226,8 +228,8 @@ class RollOut:
                     )
                 )
 
-    def _speak(self, batch: Batch) -> dict[str, Sequence[Turn | None]]:
-        """The turns of a batch by agent; None: its context is too long."""
+    def _speak(self, batch: dict[str, list[Asked]]) -> dict[str, Sequence[Turn | None]]:
+        """The turns of what agents are asked together; None: its context is too long."""
         self.before_each()
         for one in itertools.chain(*batch.values()):
             key = (*self.key, one.episode, one.role, one.turn)
@@ -242,7 +244,6 @@ class RollOut:
     def _score(self, scorings: list[Scoring]) -> None:
         assert self.reward is not None
         ordered = sorted(scorings, key=lambda one: one.episode)
-        scorings.clear()
         episodes = [Episode(one.prompt, one.turns) for one in ordered]
         distributed.from_first(("score", episodes))
         self.reward.score(episodes)
@@ -250,7 +251,7 @@ class RollOut:
             one.done.set_result(None)
 
 
-def run_in_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_in_loop(coroutine: Coroutine[Any, Any, list[Episode]]) -> list[Episode]:
     """Run a coroutine to its end; in a thread where a loop runs already, as in a notebook."""
     try:
         asyncio.get_running_loop()
@@ -286,3 +287,44 @@ async def _all_wait(waiting: Waiting) -> None:
         quiet = quiet + 1 if len(waiting) == before else 0
     if not waiting:
         await asyncio.sleep(LOOK_S)
+
+
+@dataclass
+class EndpointActor:
+    """An `Actor`. Its sampling is the endpoint's own settings'.
+
+    Replies are stored by the keys of what is asked, so that a restarted run pays for none of them
+    twice, whatever it asks at once; so is what the server found too long.
+    """
+
+    name: str
+    endpoint: Endpoint
+
+    def turns(
+        self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
+    ) -> list[Turn | None]:
+        """As `Actor`; limit, sampling and random numbers are not used."""
+        asks = [Ask(one.key, as_messages(one.context), shorter=True) for one in asked]
+        replies = self.endpoint.complete(asks)
+        return [
+            None
+            if reply.finish_reason == TOO_LONG
+            else Turn(
+                agent=self.name,
+                role=one.role,
+                round=one.round,
+                context=as_text(one.context),
+                response=reply.text.strip(),
+                context_ids=[],
+                response_ids=TEXT_ONLY,
+                cut_off=reply.finish_reason == "length",
+            )
+            for one, reply in zip(asked, replies, strict=True)
+        ]
+
+
+def as_text(context: Context) -> str:
+    """A context as samples.jsonl keeps it; of a single message, its content."""
+    if isinstance(context, str):
+        return context
+    return context[0]["content"] if len(context) == 1 else json.dumps(context, ensure_ascii=False)

@@ -1,29 +1,32 @@
-"""A team whose episode is a function of the user's: `async def play(prompt, team)`."""
+"""Functions of the user's: a team's episode, `async def play(prompt, team)`, and credit rules."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from cory.config import ConfigError, nearest, require
-from cory.episode import Context, Prompt, Turn
+from cory import distributed
+from cory.config import ConfigError, TeamConfig, nearest, require
+from cory.episode import Context, Episode, Prompt, Turn
+from cory.models.policy import Actor, Policy
 from cory.rewards.python_function import as_number
 from cory.rollout.scheduler import Cast, Play, TooLong
-from cory.user_function import RAISED, UserFunction, told
+from cory.user_function import RAISED, UserFunction, load_function, told
 
+CreditRule = Callable[[list[Episode]], None]  # fills turn.credit of every turn
 RETURNS = "a number for each agent, or a list with one for each of its utterances, or nothing"
-# agent, context -> why the agent's model cannot be shown it; None: it can
-Obstacle = Callable[[str, Context], str | None]
 
 
 class Team:
-    """The agents of one episode: `team.solver`, or `team["solver"]`; iterating gives them all."""
+    """The agents of one episode: `team.solver`, or `team["solver"]`; iterating gives them all.
 
-    def __init__(self, cast: Cast, rules: TeamRules) -> None:
-        self._iteration = cast.iteration
-        self._agents = {name: Agent(name, cast, rules) for name in rules.speakers}
+    `iteration`: iterations of training before this one; 0 for the agents of a finished run.
+    """
+
+    def __init__(self, cast: Cast, config: TeamConfig, actors: Mapping[str, Actor]) -> None:
+        self.iteration = cast.iteration
+        self._agents = {name: Agent(name, cast, config, actors) for name in config.agents}
 
     def __getattr__(self, name: str) -> Agent:
         known = list(self.__dict__.get("_agents", ()))
@@ -34,11 +37,6 @@ class Team:
     def __getitem__(self, name: str) -> Agent:
         return self.__getattr__(name)
 
-    @property
-    def iteration(self) -> int:
-        """Iterations of training before this one; 0 for the agents of a finished run."""
-        return self._iteration
-
     def __iter__(self) -> Iterator[Agent]:
         return iter(self._agents.values())
 
@@ -46,11 +44,12 @@ class Team:
 class Agent:
     """An agent in one episode."""
 
-    def __init__(self, name: str, cast: Cast, rules: TeamRules) -> None:
+    def __init__(
+        self, name: str, cast: Cast, config: TeamConfig, actors: Mapping[str, Actor]
+    ) -> None:
         self.name = name
         self.turns: list[Turn] = []  # what it has said so far
-        self._cast = cast
-        self._rules = rules
+        self._cast, self._config, self._actors = cast, config, actors
 
     async def say(self, shown: Context, role: str | None = None) -> Turn:
         """What the agent replies to a text, or to messages of a chat; nothing else is shown to it.
@@ -60,39 +59,40 @@ class Agent:
             `algorithm.sampling.max_response_tokens`
         TooLong where `shown` leaves no room for a reply; a play may catch it and show less.
         """
-        rules, cast = self._rules, self._cast
+        config, cast, policy = self._config, self._cast, self._config.policy_of(self.name)
         hint = "; is an await missing?" if inspect.iscoroutine(shown) else ""
         require(
             well_formed(shown), f"{self.name} can be shown a text or messages, got {shown!r}{hint}"
         )
-        said = sum(cast.spoken.values())
+        most = config.max_utterances
         require(
-            said < rules.most,
-            f"asks for more than algorithm.max_utterances={rules.most} utterances in an episode",
+            sum(cast.spoken.values()) < most,
+            f"asks for more than algorithm.max_utterances={most} utterances in an episode",
         )
-        why = rules.obstacle(self.name, shown)
-        if why is not None:
-            raise TooLong(why)
-        speaker = cast[rules.speakers[self.name]]
-        self.turns.append(await speaker.say(shown, role or self.name, len(self.turns)))
+        self._require_room(self._actors[policy], shown)
+        self.turns.append(await cast[policy].say(shown, role or self.name, len(self.turns)))
         return self.turns[-1]
 
+    def _require_room(self, actor: Actor, shown: Context) -> None:
+        """TooLong where a context leaves no room for a reply."""
+        if not isinstance(actor, Policy):
+            return  # only its server knows
+        tokens, room = actor.bundle.texts.tokens(shown), actor.bundle.context_length
+        limit = self._config.sampling.max_response_tokens
+        if tokens + limit > room:
+            raise TooLong(
+                f"{self.name} is shown {tokens} tokens: with algorithm.sampling.max_response_tokens"
+                f"={limit} they exceed its model's context ({room} tokens)"
+            )
 
-@dataclass(frozen=True)
-class TeamRules:
-    """What a team's episodes have in common."""
 
-    speakers: Mapping[str, str]  # agent -> the actor that speaks for it
-    fixed: Collection[str]  # agents that do not learn; they may go without a reward
-    obstacle: Obstacle
-    most: int  # utterances in an episode
-
-
-def team_play(function: UserFunction, rules: TeamRules) -> Play:
+def team_play(function: UserFunction, config: TeamConfig, actors: Mapping[str, Actor]) -> Play:
     """The user's function as the play of an episode.
 
     ConfigError where it is no coroutine; and, once it plays, where it raises, breaks a rule, never
     speaks, or returns what is no reward: each with the file and its line.
+
+    actors: who may speak, by the names of `policy_of`
     """
     require(
         inspect.iscoroutinefunction(function.call),
@@ -100,7 +100,7 @@ def team_play(function: UserFunction, rules: TeamRules) -> Play:
     )
 
     async def play(prompt: Prompt, cast: Cast) -> None:
-        team = Team(cast, rules)
+        team = Team(cast, config, actors)
         try:
             returned = await function.call(prompt, team)
         except RAISED as error:  # whatever a user's function raises
@@ -108,7 +108,7 @@ def team_play(function: UserFunction, rules: TeamRules) -> Play:
             raise ConfigError(f"{where}: {told(error, function.file)}") from error
         try:
             require(bool(cast.turns), "no agent has spoken")
-            pay(returned, {agent.name: agent.turns for agent in team}, rules.fixed)
+            pay(returned, {agent.name: agent.turns for agent in team}, config.fixed_agents)
         except ConfigError as error:
             raise ConfigError(f"{function.said}, prompt {prompt.id}: {error}") from None
 
@@ -151,14 +151,48 @@ def well_formed(shown: Any) -> bool:
     """Whether it is a text, or messages with a role and a content, which have some words."""
     if isinstance(shown, str):
         return bool(shown.strip())
-    keys = {"role", "content"}
-    return (
-        isinstance(shown, list)
-        and bool(shown)
-        and all(
-            isinstance(one, dict)
-            and one.keys() == keys
-            and all(isinstance(v, str) for v in one.values())
-            for one in shown
-        )
+    if not isinstance(shown, list):
+        return False
+    return bool(shown) and all(
+        isinstance(one, dict)
+        and one.keys() == {"role", "content"}
+        and all(isinstance(value, str) for value in one.values())
+        for one in shown
     )
+
+
+def credit_rule(value: str, rules: Mapping[str, CreditRule]) -> CreditRule:
+    """The rule that `algorithm.credit` names: one of these, or the user's function.
+
+    The function takes the utterances of an episode, in their order, each with `agent`, `role`,
+    `text` and `score`, and returns a number for each.
+    """
+    if value in rules:
+        return rules[value]
+    function = load_function("algorithm.credit", value)
+
+    def assign(episodes: list[Episode]) -> None:
+        # by one process: what it draws is the same in all
+        credits = distributed.first_works(lambda: [credits_of(function, e) for e in episodes])
+        for episode, values in zip(episodes, credits, strict=True):
+            for turn, credit in zip(episode.turns, values, strict=True):
+                turn.credit = credit
+
+    return assign
+
+
+def credits_of(function: UserFunction, episode: Episode) -> list[float]:
+    """What the user's function returns for an episode; ConfigError unless it is what it must be."""
+    said = f"{function.said}, prompt {episode.prompt.id}"
+    try:
+        returned = function.call(episode.turns)
+    except RAISED as error:  # whatever a user's function raises
+        raise ConfigError(f"{said}: {told(error, function.file)}") from error
+    turns = len(episode.turns)
+    values = returned if isinstance(returned, list) else []
+    numbers = [number for value in values if (number := as_number(value)) is not None]
+    require(
+        len(numbers) == len(values) == turns,
+        f"{said}: must return a list of {turns} numbers, one per utterance; got {returned!r}",
+    )
+    return numbers

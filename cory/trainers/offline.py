@@ -4,8 +4,8 @@ import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -41,7 +41,7 @@ INSTRUCTION = "instruction"  # the source of an example that is not from a game
 CHECKED = 16  # examples on which training and reference passes are compared
 
 
-@dataclass(frozen=True)
+@dataclass
 class OfflineExample(TokenRow):
     """An utterance of a game, or an answer to an instruction, to learn.
 
@@ -61,14 +61,17 @@ class OfflineExample(TokenRow):
 class StoredGames:
     """A set of games, as the examples to learn from each."""
 
-    examples: Sequence[Sequence[OfflineExample]]  # game -> its winners' utterances
-    episodes: Sequence[Episode]  # some of the games, for samples.jsonl
+    examples: list[list[OfflineExample]]  # game -> its winners' utterances
+    episodes: list[Episode]  # some of the games, for samples.jsonl
     metrics: Metrics = field(default_factory=dict)
 
 
-# (log-probabilities with gradient, reference, advantages, shares of the KL; all (B,)) -> the loss
-# per example
-ExampleLoss = Callable[[Tensor, Tensor, Tensor, Tensor], OfflineLoss]
+class ExampleLoss(Protocol):
+    """The loss per example; all (B,), the log-probabilities with gradient."""
+
+    def __call__(
+        self, logprobs: Tensor, reference: Tensor, advantages: Tensor, *, kl_shares: Tensor
+    ) -> OfflineLoss: ...
 
 
 @dataclass
@@ -108,9 +111,9 @@ class OfflineTrainer:
         clock = Clock()
         config = self.config
         epoch, place = divmod(iteration, config.per_epoch)
-        metrics = self._begin_set(epoch) if place == 0 else {}
+        metrics = self._take_set(epoch, again=False) if place == 0 else {}
         if self.games is None:
-            self._reread_set(epoch)
+            self._take_set(epoch, again=True)
         clock.lap("rollout_s")
         if config.collect_only:
             return metrics | clock.metrics()
@@ -124,24 +127,26 @@ class OfflineTrainer:
         require_finite(iteration, metrics)
         return metrics | clock.metrics()
 
-    def _begin_set(self, epoch: int) -> Metrics:
-        """Collect another set of games, and draw the order in which they are learnt from."""
-        stored = self.collect(epoch, False)
-        self.games = [list(own) for own in stored.examples]
-        self.order = torch.randperm(len(self.games), generator=self.parts.streams.shuffle).tolist()
-        self.episodes = list(stored.episodes)
-        return dict(stored.metrics)
+    def _take_set(self, epoch: int, again: bool) -> Metrics:
+        """Collect another set of games, and draw the order in which they are learnt from.
 
-    def _reread_set(self, epoch: int) -> None:
-        """Read the present set again after a restart."""
-        stored = self.collect(epoch, True)
+        again: read the present set once more after a restart
+        """
+        stored = self.collect(epoch, again)
+        self.games, self.episodes = stored.examples, stored.episodes
+        if not again:
+            stream = self.parts.streams.shuffle
+            self.order = torch.randperm(len(self.games), generator=stream).tolist()
+            return stored.metrics
         if [*map(len, stored.examples)] != [*map(len, self.references)]:
             raise ConfigError(
                 "the games that this run had begun to learn from are not what they were; put "
                 "them back, or start again in another directory"
             )
-        self.games = with_references(stored.examples, self.references)
-        self.episodes = list(stored.episodes)
+        for own, references in zip(self.games, self.references, strict=True):
+            for example, reference in zip(own, references, strict=True):
+                example.reference = reference
+        return {}
 
     def _annotate(self) -> None:
         """Compute the reference of every example of the set under the policy as it is now.
@@ -149,32 +154,28 @@ class OfflineTrainer:
         Adam starts anew, as for a stage of its own.
         """
         assert self.games is not None
-        known = iter(self._logprobs([example for own in self.games for example in own]))
-        self.references = [[next(known) for _ in own] for own in self.games]
-        self.games = with_references(self.games, self.references)
+        examples = [example for own in self.games for example in own]
+        for example, known in zip(examples, self._logprobs(examples), strict=True):
+            example.reference = known
+        self.references = [[example.reference for example in own] for own in self.games]
         self.policy.engine.reset_optimizer()
-        self._check([example for own in self.games for example in own][:CHECKED])
+        self._check(examples[:CHECKED])
 
     def _logprobs(self, examples: Sequence[OfflineExample]) -> list[float]:
         """Log-probability of each, by `algorithm.log_probability`, under the policy as it is."""
-        policy = self.policy
+        policy, how = self.policy, self.config.log_probability
 
         def score(batch: Sequence[OfflineExample]) -> list[float]:
             ids, attention_mask, mask = policy.tensors(batch)
             # not called as a module: at its end ZeRO-3 would take a training pass to be over
             logprobs, _ = policy.model.forward(ids, attention_mask, mask)
-            each: list[float]
-            each = utterance_logprobs(logprobs, mask, self.config.log_probability).tolist()
+            each: list[float] = utterance_logprobs(logprobs, mask, how).tolist()
             return each
 
         policy.model.eval()
         with policy.whole(), torch.no_grad():
-            return distributed.map_rows(
-                examples,
-                policy.hardware.rollout_batch_size,
-                score,
-                lambda row: row.tokens,
-            )
+            size = policy.hardware.rollout_batch_size
+            return distributed.map_rows(examples, size, score, lambda row: row.tokens)
 
     def _check(self, examples: Sequence[OfflineExample]) -> None:
         """FirstUpdateError unless the ratio is 1 before the first update on a set.
@@ -216,21 +217,18 @@ class OfflineTrainer:
         size, epochs = config.minibatch_size, config.epochs
         steps = epochs * math.ceil(len(rows) / size)
         stage = Stage(place, config.per_epoch, config.learning_rate)
-        chosen_rows = minibatches(len(rows), size, epochs, self.parts.streams.shuffle)
+        batches = minibatches(rows, size, epochs, self.parts.streams.shuffle)
         checked = checked_update(policy, self.agents)
         with nullcontext(CheckedUpdate()) if self.updates else checked as update:
             sums: dict[str, float] = {}
-            for chosen in paced(chosen_rows, steps, stage, config, policy):
-                own = [None if i is None else rows[i] for i in chosen]
-                if not add_step(sums, self._minibatch(own)):
+            for batch in paced(batches, steps, stage, config, policy):
+                if not add_step(sums, self._minibatch(batch)):
                     break
             update.may_stand_still = sums["skipped_steps"] == steps
         self.updates += update.moved
         games, instructions = sums.pop("games"), sums.pop("instructions")
-        divisors = {
-            "nll_sft": instructions,
-            **dict.fromkeys(("loss", "gradient_norm", "skipped_steps"), steps),
-        }
+        divisors = dict.fromkeys(("loss", "gradient_norm", "skipped_steps"), float(steps))
+        divisors["nll_sft"] = instructions
         means = {
             self._named(key): value / divisors.get(key, games)
             for key, value in sums.items()
@@ -258,12 +256,9 @@ class OfflineTrainer:
             own = utterance_logprobs(logprobs, mask, config.log_probability)
             # where there is no reference, its own probability stands for it: nothing overflows
             reference = torch.where(in_game, column(lambda row: row.reference), own.detach())
-            terms = self.loss(
-                own,
-                reference,
-                column(lambda row: row.advantage),
-                column(lambda row: row.kl_share),
-            )
+            advantages = column(lambda row: row.advantage)
+            kl_shares = column(lambda row: row.kl_share)
+            terms = self.loss(own, reference, advantages, kl_shares=kl_shares)
             (slope,) = torch.autograd.grad(terms.per_utterance.sum(), own, retain_graph=True)
             nll = -utterance_logprobs(logprobs, mask, "mean")
             weight = column(lambda row: row.weight)
@@ -303,13 +298,3 @@ class OfflineTrainer:
         self.updates = state["updates"]
         self.order = list(state["order"])
         self.references = [list(own) for own in state["references"]]
-
-
-def with_references(
-    games: Sequence[Sequence[OfflineExample]], references: Sequence[Sequence[float]]
-) -> list[list[OfflineExample]]:
-    """The examples of each game with their log-probabilities under the reference."""
-    return [
-        [replace(example, reference=logp) for example, logp in zip(own, known, strict=True)]
-        for own, known in zip(games, references, strict=True)
-    ]

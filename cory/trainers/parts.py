@@ -51,10 +51,8 @@ class Parts:
         if self.config.algorithm.one_engine(bundle.config.sharing):
             policies = self._sharing_an_engine(names, bundle)
         else:
-            models = self._models(names, bundle)
-            policies = {
-                m.name: self._policy(m, bundle, e) for m, e in self._engines(models, bundle)
-            }
+            new = self._policies(self._models(names, bundle), bundle)
+            policies = {policy.name: policy for policy in new}
         self._store(bundle)
         return policies
 
@@ -106,14 +104,13 @@ class Parts:
                 for name, run_dir in others.items()
             }
         # first of all: under ZeRO-3 a learner's engine splits the base with all of its adapters
-        head = self.config.algorithm.has_value_head()
-        models = list(bundle.new_models([*names, *others], self.streams.init, head))
+        models = list(self._models(names, bundle, list(others)))
         for model in models[len(names) :]:
             run_dir = others[model.name]
             if run_dir is not None:
                 start_from(run_dir, [model], bundle.config, "model", f"{setting}.{model.name}")
-        own = self._engines(self._initialised(models[: len(names)], names, bundle), bundle)
-        learners = {model.name: self._policy(model, bundle, engine) for model, engine in own}
+        own = self._policies(models[: len(names)], bundle)
+        learners = {policy.name: policy for policy in own}
         engine = next(iter(learners.values())).engine  # which keeps the base of the adapters
         frozen = {m.name: Policy(bundle, m, engine, hardware) for m in models[len(names) :]}
         self._store(bundle)
@@ -133,23 +130,17 @@ class Parts:
 
         return load
 
-    def _policy(self, model: ActorCriticModel, bundle: ModelBundle, engine: Engine) -> Policy:
-        config, hardware = self.config.algorithm, self.config.hardware
-        if not isinstance(config, PPOConfig):
-            return Policy(bundle, model, engine, hardware)
-        start = self.config.init_from is None
-        return PPOPolicy(bundle, model, engine, config, hardware, start)
-
     def _sharing_an_engine(self, names: Sequence[str], bundle: ModelBundle) -> dict[str, Policy]:
         """Policies with full copies whose weights take turns in one engine."""
         models = self._models(names, bundle)
-        ((first, engine),) = self._engines(islice(models, 1), bundle)
+        (first,) = self._policies(islice(models, 1), bundle)
+        engine = first.engine
         stored = [StoredWeights(first.name, engine)]
         for model in models:
             engine.set_weights(model.trainable())
             stored.append(StoredWeights(model.name, engine))
         hardware = self.config.hardware
-        return {own.name: Policy(bundle, first, engine, hardware, own) for own in stored}
+        return {own.name: Policy(bundle, first.model, engine, hardware, own) for own in stored}
 
     def _store(self, bundle: ModelBundle) -> None:
         """Keep what never trains in the precision of its products, once all copies are made."""
@@ -157,43 +148,39 @@ class Parts:
         if bundle.config.sharing == "copies" or self.config.hardware.zero_stage < 3:
             store_as_products(bundle.pretrained)
 
-    def _models(self, names: Sequence[str], bundle: ModelBundle) -> Iterator[ActorCriticModel]:
-        head = self.config.algorithm.has_value_head()
-        new = bundle.new_models(list(names), self.streams.init, head)
-        return self._initialised(new, names, bundle)
-
-    def _initialised(
-        self, models: Iterable[ActorCriticModel], names: Sequence[str], bundle: ModelBundle
+    def _models(
+        self, names: Sequence[str], bundle: ModelBundle, others: Sequence[str] = ()
     ) -> Iterator[ActorCriticModel]:
-        """The models with the weights that the run starts from: pretrained, or of `init_from`."""
+        """Models with the weights that the run starts from: pretrained, or of `init_from`.
+
+        others: of further models, which come after them and start pretrained
+        """
         run_dir, folders = self.config.init_from, dict[str, Path]()
         if run_dir is not None:
             folders = agent_folders(Path(run_dir), names, bundle.config, bundle.group, "init_from")
-        for model in models:
+        head = self.config.algorithm.has_value_head()
+        for model in bundle.new_models([*names, *others], self.streams.init, head):
             if model.name in folders:
                 load_agent(model, folders[model.name], bundle.config, "init_from")
             yield model
 
-    def _engines(
+    def _policies(
         self, models: Iterable[ActorCriticModel], bundle: ModelBundle
-    ) -> Iterator[tuple[ActorCriticModel, Engine]]:
-        """Each model with its engine: of copies one is whole at a time.
+    ) -> Iterator[Policy]:
+        """A policy of each model, with its engine: of copies one is whole at a time.
 
         Under ZeRO-3 the first engine of those that share a base splits it with all of its adapters.
         """
-        config, shared = self.config, bundle.config.sharing == "adapters"
+        config, hardware = self.config.algorithm, self.config.hardware
+        shared, precision = bundle.config.sharing == "adapters", self.config.model.precision
         siblings: list[Engine] = []
         for model in list(models) if shared else models:
-            if config.hardware.gradient_checkpointing:
+            if hardware.gradient_checkpointing:
                 model.lm.gradient_checkpointing_enable({"use_reentrant": False})
             own = siblings if shared else []
-            precision = config.model.precision
-            yield (
-                model,
-                Engine(model, config.algorithm, config.hardware, self.plan, precision, own),
-            )
-
-
-def numbered(count: int) -> list[str]:
-    """`agent_0` to `agent_<count - 1>`."""
-    return [f"agent_{number}" for number in range(count)]
+            engine = Engine(model, config, hardware, self.plan, precision, own)
+            if isinstance(config, PPOConfig):
+                start = self.config.init_from is None
+                yield PPOPolicy(bundle, model, engine, config, hardware, start)
+            else:
+                yield Policy(bundle, model, engine, hardware)

@@ -1,6 +1,6 @@
 """Proximal Policy Optimization for any number of agents: the step, its estimates, its loss."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
@@ -45,6 +45,7 @@ from cory.trainers.steps import (
     TrainingDiverged,
     add_step,
     load_states,
+    minibatches,
     optimiser_step,
     paced,
     require_finite,
@@ -161,39 +162,24 @@ class PPOTrainer:
         groups = pad(groups, (0, len(batch) - len(groups)), value=-1).to(batch.credits.device)
         taken_off = agent.kl_coef if config.kl_in == "reward" else 0.0
         estimate = self.estimate(batch, groups, taken_off)
-        metrics = self._estimate_metrics(agent.name, batch, groups, estimate)
+        metrics = value_metrics(agent.name, batch, estimate.returns)
+        if config.samples_per_prompt > 1:
+            share = equal_groups(batch.credits, groups)
+            metrics[f"rollout/equal_groups/{agent.name}"] = share
         stage = Stage(iteration, config.iterations, config.learning_rate)
         checked = checked_update(agent, self.agents) if first else nullcontext(CheckedUpdate())
         with checked as update:
             metrics |= self.update(agent, batch, estimate, stage)
-            # nothing has to move where the rewards of every group are equal
+            # nothing has to move where the rewards of every group are equal ...
             idle = not estimate.advantages.any() and config.weight_decay == 0
-            update.may_stand_still = idle or self._none_counted(agent.name, metrics, len(batch))
+            shares = ("policy/passed_over", "skipped_steps")
+            left_out = sum(metrics[f"ppo/{key}/{agent.name}"] for key in shares)
+            # ... or no step counted; a sum of shares may be a digit below 1
+            update.may_stand_still = idle or left_out > 1 - 1e-6
         agent.updates += update.moved
         metrics[f"ppo/learning_rate/{agent.name}"] = agent.engine.learning_rate
         present = int(batch.response_mask.any(1).sum())  # rows of absent turns are empty
         agent.adapt_kl_coef(so_far[f"objective/kl/{agent.name}"], present)
-        return metrics
-
-    def _none_counted(self, agent: str, metrics: Metrics, turns: int) -> bool:
-        """Whether every step of an update on so many turns was passed over or skipped."""
-        shares = ("policy/passed_over", "skipped_steps")
-        left_out = sum(metrics[f"ppo/{key}/{agent}"] for key in shares)
-        steps = self._steps(turns)
-        return round(left_out * steps) >= steps  # a sum of shares may be a digit below 1
-
-    def _steps(self, turns: int) -> int:
-        """Optimiser steps of an update on so many turns."""
-        return self.config.epochs * (turns // self.config.minibatch_size)
-
-    def _estimate_metrics(
-        self, agent: str, batch: Batch, groups: Tensor, estimate: Estimate
-    ) -> Metrics:
-        """How well values were predicted; and how many groups have nothing to compare."""
-        metrics = value_metrics(agent, batch, estimate.returns)
-        if self.config.samples_per_prompt > 1:
-            share = equal_groups(batch.credits, groups)
-            metrics[f"rollout/equal_groups/{agent}"] = share
         return metrics
 
     def _require_bounds(self, iteration: int, agent: str, metrics: Metrics) -> None:
@@ -213,32 +199,25 @@ class PPOTrainer:
         """Epochs of clipped minibatch steps over one agent's turns; mean statistics of them all."""
         agent.start_update()
         agent.updated = True
-        steps, sums = self._steps(len(batch)), dict[str, float]()
-        for chosen in paced(self._minibatches(len(batch)), steps, stage, self.config, agent):
-            objective = self._objective(agent, batch, estimate, chosen)
+        steps = self.config.epochs * (len(batch) // self.config.minibatch_size)
+        sums: dict[str, float] = {}
+        stream, size = self.parts.streams.shuffle, self.config.minibatch_size
+        batches = minibatches(range(len(batch)), size, self.config.epochs, stream)
+        for chosen in paced(batches, steps, stage, self.config, agent):
+            objective = self._objective(agent, batch, estimate, torch.tensor(chosen))
             lengths = batch.attention_mask[chosen].sum(1).tolist()
             step = optimiser_step(agent, chosen, self.parts.plan.microbatch, objective, lengths)
             if not add_step(sums, {key: value / steps for key, value in step.items()}):
                 break
         return {f"ppo/{key}/{agent.name}": value for key, value in sums.items()}
 
-    def _minibatches(self, turns: int) -> Iterator[Tensor]:
-        """Indices of every minibatch of every epoch; each epoch in an order of its own."""
-        for _ in range(self.config.epochs):
-            order = torch.randperm(turns, generator=self.parts.streams.shuffle)
-            yield from torch.split(order, self.config.minibatch_size)
-
     def _objective(
         self, agent: PPOPolicy, batch: Batch, estimate: Estimate, chosen: Tensor
     ) -> "Objective":
         """The loss on the turns at `chosen`, a minibatch."""
         config, mask = self.config, batch.response_mask[chosen]
-        average = loss_average(
-            config.loss_average,
-            mask,
-            config.sampling.max_response_tokens,
-            config.loss_average_turns,
-        ).within(chosen, len(batch))
+        limit, turns = config.sampling.max_response_tokens, config.loss_average_turns
+        average = loss_average(config.loss_average, mask, limit, turns).within(chosen, len(batch))
         tokens = mask.sum().clamp(min=1)
         return Objective(config, agent, batch, estimate, average, tokens)
 
@@ -318,12 +297,12 @@ class Objective:
     average: LossAverage
     tokens: Tensor  # response tokens of the minibatch
 
-    def __call__(self, index: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
+    def __call__(self, rows: Sequence[int | None]) -> tuple[Tensor, Mapping[str, Tensor]]:
         """The microbatch's part of the loss, with gradient; and its part of the statistics.
 
-        index: (b,) int64
+        rows: numbers of its b turns in the batch
         """
-        config, batch, tokens = self.config, self.batch, self.tokens
+        config, batch, tokens, index = self.config, self.batch, self.tokens, torch.tensor(rows)
         mask, before = batch.response_mask[index], batch.logprobs[index]
         logprobs, values, kl = self._outputs(index)
         policy = clipped_policy_loss(

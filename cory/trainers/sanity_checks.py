@@ -1,6 +1,5 @@
 """Checks around the first update of a run: on its first batch, and on the weights it changes."""
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +17,6 @@ from cory.trainers.metrics import tail_of
 # float32 rounding over a few dozen tokens stays far below; bf16 has 8 bits of mantissa, fp16 and
 # TF32 have 11
 TOLERANCE = {"fp32": 1e-3, "tf32": 0.02, "bf16": 0.1, "fp16": 0.02}
-
-
 SUMMED_AT_ONCE = 2**22  # bytes of weights; the sum makes eight of each
 
 
@@ -89,10 +86,9 @@ def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:
             f"{agent.name}: tokens were sampled from another distribution than the policy's "
             f"(mean log-ratio {gap:.2g}) and no sampling setting explains it"
         )
-    print(
-        f"note: {agent.name} samples from another distribution than the policy that PPO updates "
-        f"(mean log-ratio {gap:.3f} nats per token) because of {', '.join(reasons)}",
-        file=sys.stderr,
+    distributed.note(
+        f"{agent.name} samples from another distribution than the policy that PPO updates "
+        f"(mean log-ratio {gap:.3f} nats per token) because of {', '.join(reasons)}"
     )
 
 

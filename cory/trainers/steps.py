@@ -15,22 +15,22 @@ from cory.episode import Metrics
 from cory.functional.losses import share_of_peak
 from cory.models.policy import Policy
 
-Rows = TypeVar("Rows", list[Any], Tensor)  # examples, or indices (n,) int64
+Row = TypeVar("Row")  # of a minibatch; in `paced` all of one
 
 
 def minibatches(
-    rows: int, size: int, epochs: int, stream: torch.Generator
-) -> Iterator[list[int | None]]:
-    """Indices of every minibatch of every epoch; each epoch in an order of its own.
+    rows: Sequence[Row], size: int, epochs: int, stream: torch.Generator
+) -> Iterator[list[Row | None]]:
+    """Every minibatch of every epoch; each epoch in an order of its own.
 
     Each is filled up with None, which stands for a row without tokens: an epoch's last minibatch to
     the size of the others, and every minibatch to a multiple of the number of processes.
     """
     filled = size + -size % distributed.count()
     for _ in range(epochs):
-        order = torch.randperm(rows, generator=stream).tolist()
-        for start in range(0, rows, size):
-            chosen = order[start : start + size]
+        order = torch.randperm(len(rows), generator=stream).tolist()
+        for start in range(0, len(rows), size):
+            chosen = [rows[number] for number in order[start : start + size]]
             yield [*chosen, *[None] * (filled - len(chosen))]
 
 
@@ -48,8 +48,8 @@ class Stage:
 
 
 def paced(
-    batches: Iterable[Rows], steps: int, stage: Stage, settings: AlgorithmConfig, policy: Policy
-) -> Iterator[Rows]:
+    batches: Iterable[Row], steps: int, stage: Stage, settings: AlgorithmConfig, policy: Policy
+) -> Iterator[Row]:
     """The minibatches of a part of a stage, each once its learning rate is set.
 
     The rate is the schedule's value at the middle of the step, so that no step has a rate of 0. It
@@ -66,9 +66,9 @@ def paced(
 
 def optimiser_step(
     policy: Policy,
-    rows: Rows,
+    rows: Sequence[Row],
     microbatch: int,
-    objective: Callable[[Rows], tuple[Tensor, Mapping[str, Tensor]]],
+    objective: Callable[[list[Row]], tuple[Tensor, Mapping[str, Tensor]]],
     lengths: Sequence[int],
 ) -> dict[str, float]:
     """One optimiser step on a minibatch, of which each process takes its own rows.
@@ -84,7 +84,7 @@ def optimiser_step(
     sums: dict[str, Tensor] = {}
     norm = None
     for start in range(0, len(own), microbatch):
-        loss, numbers = objective(rows_at(rows, own[start : start + microbatch]))
+        loss, numbers = objective([rows[n] for n in own[start : start + microbatch]])
         policy.engine.backward(loss)
         norm = policy.engine.step()
         sums |= {key: sums.get(key, torch.zeros(())) + number for key, number in numbers.items()}
@@ -94,11 +94,6 @@ def optimiser_step(
         "gradient_norm": norm,
         "skipped_steps": float(policy.engine.skipped),
     }
-
-
-def rows_at(rows: Rows, places: Sequence[int]) -> Rows:
-    """Some of the rows, in the order of their places."""
-    return rows[list(places)] if isinstance(rows, Tensor) else [rows[n] for n in places]
 
 
 def add_step(sums: dict[str, float], step: Mapping[str, float]) -> bool:

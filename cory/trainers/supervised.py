@@ -59,16 +59,15 @@ class FinetunePlan:
     start: Mapping[str, Tensor] | None = None  # ... from these weights; None: from its present ones
 
 
-# (logprobs (B, R), values (B, R), None without a value head, labels (B,), mask (B, R)) -> ...
-TokenLoss = Callable[[Tensor, Tensor | None, Tensor, Tensor], Tensor]  # (B, R), to minimise
-Statistics = Callable[  # (B,), of each example
-    [Tensor, Tensor | None, Tensor, Tensor], Mapping[str, Tensor]
-]
+# (logprobs (B, R), values (B, R), None without a value head, labels (B,), mask (B, R)) -> what to
+# minimise (B, R), and statistics of each example (B,), logged beside it
+Losses = tuple[Tensor, Mapping[str, Tensor]]
+TokenLoss = Callable[[Tensor, Tensor | None, Tensor, Tensor], Losses]
 
 
-def response_nll(logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: Tensor) -> Tensor:
+def response_nll(logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: Tensor) -> Losses:
     """Negative log-likelihood of every token; values play no part."""
-    return weighted_nll(logprobs, labels, mask)
+    return weighted_nll(logprobs, labels, mask), {}
 
 
 @dataclass
@@ -84,7 +83,6 @@ class SupervisedTrainer:
     evaluate: Evaluator
     _: KW_ONLY
     loss: TokenLoss = response_nll
-    statistics: Statistics = lambda *_: {}  # logged beside the loss, mean over examples
     # of a policy, in an iteration; None: epochs and learning rate of the settings
     finetune_plan: Callable[[str, int], FinetunePlan] | None = None
     # training metric, policy -> its logged name
@@ -127,9 +125,9 @@ class SupervisedTrainer:
                 policy.engine.reset_optimizer()
             part, parts = (0, 1) if plan.fresh else (iteration, self.config.iterations)
             stage = Stage(part, parts, plan.learning_rate)
-            first = self.updates[policy.name] == 0
             checked = checked_update(policy, self.agents, head_counts=True)
-            with checked if first else nullcontext(CheckedUpdate()) as update:
+            later = self.updates[policy.name] > 0
+            with nullcontext(CheckedUpdate()) if later else checked as update:
                 metrics |= self.update(policy, examples, plan.epochs, stage)
                 skipped = metrics[self.metric_name("skipped_steps", policy.name)]
                 update.may_stand_still = skipped == 1
@@ -149,11 +147,10 @@ class SupervisedTrainer:
         policy.start_update(dropout=True)
         size = self.config.minibatch_size
         expected = epochs * math.ceil(len(examples) / size)
-        batches = minibatches(len(examples), size, epochs, self.parts.streams.shuffle)
+        batches = minibatches(examples, size, epochs, self.parts.streams.shuffle)
         sums: dict[str, float] = {}
-        for chosen in paced(batches, expected, stage, self.config, policy):
-            rows = [None if i is None else examples[i] for i in chosen]
-            if not add_step(sums, self._minibatch(policy, rows)):
+        for batch in paced(batches, expected, stage, self.config, policy):
+            if not add_step(sums, self._minibatch(policy, batch)):
                 break
         steps, whole, count = (sums.pop(key) for key in ("steps", "whole", "count"))
         divisors = {"loss": whole, "gradient_norm": steps, "skipped_steps": steps}
@@ -175,21 +172,17 @@ class SupervisedTrainer:
             logprobs, values = policy.engine(ids, attention_mask, mask)
             labels = torch.tensor([0.0 if r is None else r.label for r in part], device=mask.device)
             there = torch.tensor([row is not None for row in part], device=mask.device)
-            losses = self.loss(logprobs, values, labels, mask).sum(1)
+            per_token, statistics = self.loss(logprobs, values, labels, mask)
+            losses = per_token.sum(1)
             loss = (losses if self.average == "tokens" else losses / mask.sum(1).clamp(min=1)).sum()
-            with torch.no_grad():
-                statistics = self.statistics(logprobs, values, labels, mask)
             return loss / whole, {"loss": loss.detach()} | {
                 key: torch.where(there, of_each.float(), 0.0).sum()
                 for key, of_each in statistics.items()
             }
 
         each = [0 if row is None else row.tokens for row in rows]
-        return optimiser_step(policy, rows, self.parts.plan.microbatch, objective, each) | {
-            "whole": float(whole),
-            "count": float(len(present)),
-            "steps": 1.0,
-        }
+        step = optimiser_step(policy, rows, self.parts.plan.microbatch, objective, each)
+        return step | {"whole": float(whole), "count": float(len(present)), "steps": 1.0}
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimisers, which the engines keep."""

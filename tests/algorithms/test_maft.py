@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cory import distributed
-from cory.algorithms.maft import MaftDebates, finetune_plan
+from cory.algorithms.maft import finetune_plan, maft_debate
 from cory.config import MaftConfig
 from cory.episode import Turn
 from cory.runtime.worker import build_parts
@@ -44,7 +44,7 @@ def test_names_tell_critics_where_there_are_some(maft: Settings, policies: str, 
     """In the second round; Table 6's untrained model speaks as both."""
     config = maft("algorithm.identities=true", f"algorithm.policies={policies}")
     parts = build_parts(config)
-    wording = MaftDebates(config.algorithm, parts.task, parts.bundle).debate(3, 2).wording(0)
+    wording = maft_debate(config.algorithm, parts.task, parts.bundle, 3, 2).wording(0)
     rounds = [[Turn("a", "debater_0", 0, "", "7", [1], [1]) for _ in range(3)]]
     (prompt,) = parts.task.sample(1)
     assert f"Agent ID: {kind} (" in str(next(wording.contexts(prompt, rounds, 0)))

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from cory.algorithms.cory import shared_mean, shared_sum
+from cory.algorithms.cory import shared_sum
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.credit import (
     Change,
     answer_changes,
+    mean_over_roles,
     outcome_decay,
     own_and_later,
     own_score,
@@ -23,7 +24,7 @@ Rule = Callable[[Iterable[Episode]], None]
 
 def episode(*scores: float | None) -> Episode:
     turns = [
-        Turn(f"agent_{i}", "pioneer", 0, "context", "response", [1], [2], score=s)
+        Turn(f"agent_{i}", f"observer_{i}", 0, "context", "response", [1], [2], score=s)
         for i, s in enumerate(scores)
     ]
     return Episode(Prompt("0", "text"), turns)
@@ -37,7 +38,7 @@ def episode(*scores: float | None) -> Episode:
         # 1 + 2.5, 2.5;  -4 + 8 + 16, 8 + 16, 16
         (own_and_later, [[3.5, 2.5], [20.0, 24.0, 16.0], [0.0], []]),
         (shared_sum, [[3.5, 3.5], [20.0, 20.0, 20.0], [0.0], []]),
-        (shared_mean, [[1.75, 1.75], [20 / 3, 20 / 3, 20 / 3], [0.0], []]),
+        (mean_over_roles, [[1.75, 1.75], [20 / 3, 20 / 3, 20 / 3], [0.0], []]),
     ],
 )
 def test_credit(rule: Rule, expected: list[list[float]]) -> None:

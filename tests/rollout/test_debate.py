@@ -303,7 +303,7 @@ def test_where_no_answer_can_be_summed_up_the_answers_themselves_are_shown() -> 
 
 def test_names_stand_before_every_message() -> None:
     script = Script(marked)
-    named = Identified(Chat(Told(MAFT_WORDS)), MAFT_WORDS, 2, critics=lambda turn: turn > 0)
+    named = Identified(Chat(Told(MAFT_WORDS)), MAFT_WORDS, 2, critics=True)
     script.play(maft_debate(2, 3, summary=False, wording=named).play, PROMPTS)
     assert script.shown[1][3][0] == [user("GEN2: How many?")]
     assert script.shown[5][3][0] == [
@@ -312,7 +312,7 @@ def test_names_stand_before_every_message() -> None:
         user("CRIT2: Others: [1] 1a0 Again: How many?"),
     ]
     script = Script(marked)
-    plain = Identified(Plain(Quoting()), MAFT_WORDS, 1, critics=lambda turn: turn > 0)  # type: ignore[arg-type]
+    plain = Identified(Plain(Quoting()), MAFT_WORDS, 1, critics=True)  # type: ignore[arg-type]
     script.play(maft_debate(2, 2, summary=False, wording=plain).play, PROMPTS)
     assert script.shown[0][3][0] == "GEN1: How many?"
     assert script.shown[2][3][0] == "CRIT1: How many? 0a0 0b0"

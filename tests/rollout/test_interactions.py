@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from cory.algorithms.cory import Roles, build_cory, pioneer_observer, shared_mean, shared_sum
+from cory.algorithms.cory import Roles, build_cory, pioneer_observer, shared_sum
 from cory.algorithms.ppo import build_ppo
 from cory.episode import Asked, Prompt
-from cory.functional.credit import own_and_later, own_score
+from cory.functional.credit import mean_over_roles, own_and_later, own_score
 from cory.seeding import Streams
 from tests.support.composing import parsed
 from tests.support.speaking import Script
@@ -100,7 +100,7 @@ def test_who_is_pioneer_when(overrides: list[str], expected: list[int]) -> None:
     [
         ([], shared_sum, "[Once| agent_00]"),
         (["algorithm.knowledge_transfer=false"], shared_sum, "Once"),
-        (["algorithm.credit=mean"], shared_mean, "[Once| agent_00]"),
+        (["algorithm.credit=mean"], mean_over_roles, "[Once| agent_00]"),
         (["algorithm.credit=later"], own_and_later, "[Once| agent_00]"),
         (["algorithm.collective_reward=false"], own_score, "[Once| agent_00]"),
         (["algorithm=ppo"], own_score, "Once"),

@@ -85,7 +85,7 @@ def loss_of(config: PPOConfig, batch: Batch, estimate: Estimate, size: int) -> A
     objective = Objective(config, agent, batch, estimate, average, mask.sum())
     total = torch.zeros(())
     for index in torch.arange(len(batch)).split(size):
-        loss, _ = objective(index)
+        loss, _ = objective(index.tolist())
         loss.backward()
         total += loss.detach()
     return total, agent.engine

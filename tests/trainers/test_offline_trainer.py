@@ -257,4 +257,4 @@ def test_the_loss_is_the_one_of_the_settings(self_play: Settings) -> None:
     own, old, worth = torch.tensor([-1.0]), torch.tensor([-1.5]), torch.tensor([0.3])
     share = torch.tensor([0.25])
     expected = self_play_loss(own, old, worth, 0.7, "weighted", 0.1, True, share)
-    assert trainer.loss(own, old, worth, share).per_utterance == expected.per_utterance
+    assert trainer.loss(own, old, worth, kl_shares=share).per_utterance == expected.per_utterance

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from cory.config import Config
-from cory.functional.losses import token_bce, weighted_nll
+from cory.functional.losses import token_bce
 from cory.trainers.steps import TrainingDiverged
-from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer
+from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer, response_nll
 from tests.support.close import assert_close
 from tests.support.commands import metrics
 from tests.support.supervising import VERIFIER, build_verifier
@@ -48,14 +48,14 @@ def by_hand(trainer: SupervisedTrainer, examples: list[Example], average: str) -
         ids = torch.tensor([[*example.context_ids, *example.response_ids]])
         mask = torch.ones(1, len(example.response_ids), dtype=torch.bool)
         logprobs, values = model(ids, torch.ones_like(ids, dtype=torch.bool), mask)
-        losses.append(trainer.loss(logprobs, values, torch.tensor([example.label]), mask)[0])
+        losses.append(trainer.loss(logprobs, values, torch.tensor([example.label]), mask)[0][0])
     if average == "tokens":
         return torch.cat(losses).mean()
     return torch.stack([own.mean() for own in losses]).mean()
 
 
 @pytest.mark.parametrize(
-    ("loss", "average"), [(token_bce, "tokens"), (weighted_nll, "tokens"), (token_bce, "responses")]
+    ("loss", "average"), [(token_bce, "tokens"), (response_nll, "tokens"), (token_bce, "responses")]
 )
 def test_a_step_is_the_one_worked_by_hand(questions: Settings, loss: Any, average: str) -> None:
     """Five examples in minibatches of eight: three rows are absent and change nothing."""
@@ -64,11 +64,9 @@ def test_a_step_is_the_one_worked_by_hand(questions: Settings, loss: Any, averag
     ours, theirs = trainer_of(config, EXAMPLES), trainer_of(config, EXAMPLES)
     for trainer in (ours, theirs):
         if loss is token_bce:
-            trainer.loss = lambda logprobs, values, labels, mask: token_bce(values, labels, mask)
+            trainer.loss = lambda _, values, labels, mask: (token_bce(values, labels, mask), {})
         else:
-            trainer.loss = lambda logprobs, values, labels, mask: weighted_nll(
-                logprobs, labels, mask
-            )
+            trainer.loss = response_nll
     model = theirs.agents["verifier"].model
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
     expected_loss = by_hand(theirs, EXAMPLES, average)
@@ -106,7 +104,7 @@ def test_an_iteration_without_examples_steps_nothing_and_is_counted(
 
 def test_a_loss_that_is_no_number_stops_the_run(questions: Settings) -> None:
     trainer = trainer_of(questions(*VERIFIER), EXAMPLES)
-    trainer.loss = lambda logprobs, values, labels, mask: values * math.nan
+    trainer.loss = lambda logprobs, values, labels, mask: (values * math.nan, {})
     with pytest.raises(TrainingDiverged, match="iteration 1: verifier/loss is not finite"):
         trainer.step(0)
 
