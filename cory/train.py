@@ -13,6 +13,7 @@ import os
 import time
 from argparse import ArgumentParser, Namespace
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,27 +25,25 @@ from hydra.types import RunMode
 from hydra.version import setbase
 from omegaconf import DictConfig, OmegaConf
 
-from cory.config import Config, ConfigError, parse_config, require
+from cory.config import Config, ConfigError, OfflineConfig, PromptsConfig, parse_config, require
 from cory.config.names import LOADER, key_of
+from cory.models.paths import resolve
 from cory.runs.run_dir import (
     OUTPUT,
     TIME,
+    has_iterations,
     lock,
     objective_of,
     prepare,
+    read_record,
+    require_agents,
+    require_own,
     unfinished_run,
 )
 from cory.runs.signals import STOP_FILE, listen, stop_code, stopping
 from cory.runtime import sweeps
 from cory.runtime.hydra_setup import CONF, expand_home, one_line_refusals, refuse_same_names
-from cory.runtime.launch import (
-    JobFailed,
-    end_of_command,
-    end_with_parent,
-    launch,
-    refuse_launchers,
-)
-from cory.runtime.refusals import refuse_early
+from cory.runtime.launch import JobFailed, end_of_command, end_with_parent, launch, refuse_launchers
 
 
 def main() -> None:
@@ -138,6 +137,49 @@ def run_one(cfg: DictConfig, name: str) -> float | None:
         if prepare(run_dir, cfg, config, typed_words()):
             work(run_dir, config, name)
     return objective_of(run_dir, config.objective)
+
+
+def refuse_early(run_dir: Path, config: Config) -> None:
+    """Refuse what can be refused without a model, by a ConfigError that names key and value.
+
+    What needs data, lengths in tokens, weights, GPUs, or keys of endpoints, a worker refuses. A run
+    that is finished needs nothing any more, unless it is to go on.
+    """
+    require_own(run_dir)
+    if has_iterations(read_record(run_dir), config.algorithm.iterations):
+        return
+    for key, model in config.models.items():
+        resolve(model.path, f"{key}.path")
+    task = config.task
+    if isinstance(task, PromptsConfig) and task.source == "path":
+        there = Path(str(task.path)).expanduser().exists()
+        require(there, f"task.path={task.path}: there is no such file or folder")
+    runs = {} if config.init_from is None else {"init_from": config.init_from}
+    if isinstance(config.algorithm, OfflineConfig):
+        opponents = config.algorithm.runs_played_against
+        runs |= {f"algorithm.opponents.{name}": place for name, place in opponents.items()}
+    for key, place in runs.items():
+        require_agents(Path(place), f"{key}={place}")
+    for name in ("tensorboard", "trackio"):
+        require(
+            not getattr(config, name) or find_spec(name) is not None,
+            f'{name} needs the package {name}: pip install ".[{name}]"',
+        )
+    require_evaluations(config)
+
+
+def require_evaluations(config: Config) -> None:
+    """For `keep_best`, a metric of evaluations that is there more than once, and of agents."""
+    best = str(config.keep_best)
+    require(
+        config.keep_best is None or not config.algorithm.speaks_remotely(),
+        f"keep_best={best} needs agents: a model behind an endpoint speaks for all",
+    )
+    require(
+        not best.startswith("eval/") or config.evaluate_every > 0,
+        f"keep_best={best} needs evaluate_every above 0: agents that are evaluated only at the end "
+        f"cannot be compared with those of before",
+    )
 
 
 def work(run_dir: Path, config: Config, name: str) -> None:

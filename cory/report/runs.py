@@ -10,13 +10,7 @@ from typing import Any
 import pandas as pd
 
 from cory.runs.files import read_lines
-from cory.runs.run_dir import (
-    METRICS,
-    RECORD,
-    comparable_settings,
-    read_settings,
-    runs_below,
-)
+from cory.runs.run_dir import METRICS, RECORD, comparable_settings, read_settings, runs_below
 
 LAST = 10  # values that the end of a metric of the training is averaged over
 BEFORE, EVALUATION = "before/", "eval/"
