@@ -43,7 +43,7 @@ def markdown_of(numbers: Numbers) -> str:
 def _cells(numbers: Numbers, row: Row) -> Iterator[str]:
     """Mean and deviation; the difference to the first row with its interval; what is printed."""
     first = next(other for other in numbers.rows if other.group == row.group)
-    printed = dict(zip(numbers.table.each_column, row.printed, strict=False))
+    printed = dict(zip(numbers.table.columns, row.printed, strict=False))
     for column in numbers.columns:
         values = numbers.values[row.name, column]
         lines = [] if values.empty else [_mean(values)]
@@ -141,7 +141,7 @@ def write_page(page: Path, paper: Paper, runs: Runs) -> list[Path]:
         name, scale = block.groups()
         if name not in tables:
             raise ValueError(f"{page}: {name} is not a table of this paper")
-        numbers = Numbers(tables[name], runs, scale, paper.words)
+        numbers = Numbers(tables[name], runs, scale)
         parts = [markdown_of(numbers)]
         if tables[name].figure is not None:
             picture = page.parent / "figures" / f"{page.stem}_{name}_{scale}.png"
