@@ -13,13 +13,13 @@ from typing import Any
 import pandas as pd
 from omegaconf import OmegaConf
 
-from cory.runs.files import read_lines
+from cory.runs.files import read_lines, write_whole
 from cory.runs.run_dir import METRICS, RECORD, SAMPLES, read_record, read_settings
 
 RUN = ["scale", "experiment", "seed"]
 ORDER = [*RUN, "metric", "iteration"]
-KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/", "transfer/")
-KEPT_OF_ROLLOUTS = ("rollout/distinct_2/", "rollout/truncated_share/")
+KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/", "transfer/",
+        "rollout/distinct_2/", "rollout/truncated_share/")  # fmt: skip
 BENCHMARK = "benchmark/"  # scores that scripts/benchmarks.py has added to a record
 TEXT_COLUMNS = ("scale", "experiment", "metric", "commit", "date", "settings", "text")
 
@@ -42,9 +42,7 @@ def write(frame: pd.DataFrame, path: Path) -> None:
         ordered[name] = ordered[name].astype(str).where(ordered[name].notna()).astype("category")
     for name in ("seed", "iteration"):
         ordered[name] = ordered[name].astype("int32")
-    part = path.with_name(path.name + ".part")
-    ordered.to_parquet(part, compression="zstd", compression_level=19, index=False)
-    part.replace(path)
+    write_whole(path, ordered.to_parquet(compression="zstd", compression_level=19, index=False))
 
 
 def replaced(frame: pd.DataFrame, runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -73,7 +71,7 @@ def run_frame(run_dir: Path) -> pd.DataFrame:
         {"metric": name, "iteration": line["iteration"], "value": float(value)}
         for line in read_lines(run_dir / METRICS)
         for name, value in line.items()
-        if name.startswith((*KEPT, *KEPT_OF_ROLLOUTS)) and value is not None
+        if name.startswith(KEPT) and value is not None
     ]
     rows += [_probe(line) for line in read_lines(run_dir / SAMPLES) if line["kind"] == "probe"]
     rows += [

@@ -56,33 +56,27 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
         metric for own in values.values() for metric in judged_by([*own.dropna(how="all").index])
     }
     kl = sorted(ends.index[ends.index.str.fullmatch(f"objective/kl/{AGENT}")])
-    rows = {
-        (metric, name): row
-        for metric in sorted(ends.index)
-        for name, row in _rows(metric, values).items()
-    }
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    table.index = pd.MultiIndex.from_tuples(table.index, names=["metric", "group"])
+    rows = []
+    for metric in sorted(ends.index):
+        first = None
+        for name, frame in values.items():
+            own = frame.loc[metric].dropna()
+            if not own.empty:
+                rows.append({"metric": metric, "group": name, **_row(own, first)})
+                first = own if first is None else first
+    table = pd.DataFrame(rows).set_index(["metric", "group"])
     return table, [*sorted(main), *(kl if len(kl) <= MOST_AGENTS else [])]
 
 
-def _rows(metric: str, values: dict[str, pd.DataFrame]) -> dict[str, dict[str, float]]:
-    """One metric's row of each group that has it."""
-    found: dict[str, dict[str, float]] = {}
-    first = None
-    for name, frame in values.items():
-        own = frame.loc[metric].dropna() if metric in frame.index else pd.Series(dtype=float)
-        if own.empty:
-            continue
-        row = {"seeds": len(own), "mean": own.mean(), "std": own.std(), "pairs": 0}
-        if first is not None:
-            each = paired(own, first)
-            low, high = mean_interval(each) or (np.nan, np.nan)
-            row |= {"pairs": len(each), "difference": each.mean(), "low": low, "high": high}
-            row |= {"needed": pairs_needed(each) or np.nan}
-        first = own if first is None else first
-        found[name] = row
-    return found
+def _row(own: pd.Series, first: pd.Series | None) -> dict[str, float]:
+    """A row of `compared`; own, first: a metric by seed, of a group and of the first with it."""
+    row = {"seeds": len(own), "mean": own.mean(), "std": own.std(), "pairs": 0}
+    if first is not None:
+        each = paired(own, first)
+        low, high = mean_interval(each) or (np.nan, np.nan)
+        row |= {"pairs": len(each), "difference": each.mean(), "low": low, "high": high}
+        row |= {"needed": pairs_needed(each) or np.nan}
+    return row
 
 
 def comparison_text(table: pd.DataFrame, metrics: Sequence[str]) -> str:
@@ -129,7 +123,7 @@ def chosen(metrics: Sequence[str], patterns: Sequence[str]) -> list[str]:
     return [*found]
 
 
-def arguments() -> argparse.Namespace:
+def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
         description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -143,12 +137,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write every metric to this file")
     parser.add_argument("--curves", type=Path, metavar="FILE", help="draw them into this PNG")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """The command."""
-    args = arguments()
+    args = parser.parse_args()
     try:
         run_dirs = find_runs(args.run_dirs)
         table, metrics = compared(run_dirs)
@@ -165,8 +154,7 @@ def main() -> None:
             draw(groups, shown, args.curves, "mean ± one standard deviation of runs")
             print(args.curves)
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":
