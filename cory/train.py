@@ -12,13 +12,12 @@ if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
 import os
 import time
 from argparse import ArgumentParser, Namespace
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
 from hydra._internal.utils import _run_hydra, get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
@@ -26,7 +25,7 @@ from hydra.version import setbase
 from omegaconf import DictConfig, OmegaConf
 
 from cory.config import Config, ConfigError, OfflineConfig, PromptsConfig, parse_config, require
-from cory.config.names import LOADER, key_of
+from cory.config.names import key_of
 from cory.models.paths import resolve
 from cory.runs.run_dir import (
     OUTPUT,
@@ -52,20 +51,17 @@ def main() -> None:
     parser = get_args_parser()  # Hydra's own
     args = parser.parse_intermixed_args()  # as in `seed=0 -m algorithm=ppo,grpo`
     if args.help:  # Hydra itself would list all groups first
-        settings = yaml.load((CONF / "train.yaml").read_text(encoding="utf-8"), LOADER)
-        print(settings["hydra"]["help"]["template"], end="")
+        print(OmegaConf.load(CONF / "train.yaml").hydra.help.template, end="")
         return
     os.environ["HYDRA_FULL_ERROR"] = "1"  # what Hydra would print, it raises
     with TemporaryDirectory(prefix="cory_") as folder:
         os.environ[STOP_FILE] = f"{folder}/stop"
         listen()
+        code = 1
         try:
-            with one_line_refusals():
+            with one_line_refusals(), suppress(JobFailed):
                 code = 0 if compose_and_run(args, parser) else 1
-        except JobFailed:
-            code = 1
         except ConfigError as error:
-            code = 1
             if not stopping():  # else it is one of joblib's processes that was interrupted, too
                 say_refusal(error)
         code = code and (stop_code() or code)  # a run that finished all the same has
@@ -83,11 +79,9 @@ def compose_and_run(args: Namespace, parser: ArgumentParser) -> bool:
         refuse_same_names(Path(args.config_dir).expanduser())
     values = {key_of(word): word.partition("=")[2] for word in args.overrides}
     sweep = values.get("sweep", "adhoc")
-    require(
-        "run_dir" not in values or not (args.multirun or sweep != "adhoc"),
-        "run_dir= is one folder for all runs; hydra.sweep.dir=<folder> is where they lie",
-    )
     if sweep != "adhoc" or args.multirun:
+        said = "run_dir= is one folder for all runs; hydra.sweep.dir=<folder> is where they lie"
+        require("run_dir" not in values, said)
         gc.enable()
     if sweep != "adhoc":
         return sweeps.run_sweep(sweep, args, job)

@@ -15,14 +15,14 @@ INTERVAL = f"{100 * LEVEL:.0f} % interval"
 NOTHING = pd.DataFrame({name: [] for name in ("seed", "iteration", "value", "commit", "date")})
 
 
-def at_the_end(lines: pd.DataFrame, last: int, iteration: int | None = None) -> pd.Series:
-    """Per seed, the mean over the last values, or the value of one iteration.
+def at_the_end(lines: pd.DataFrame, metric: str, iteration: int | None = None) -> pd.Series:
+    """Per seed, the mean over the metric's last values, or the value of one iteration.
 
-    lines: of one metric of one experiment, with columns seed, iteration, value
-    last: how many values
+    lines: of the metric in one experiment, with columns seed, iteration, value
     """
     if iteration is not None:
         return lines[lines.iteration == iteration].set_index("seed").value
+    last = 1 if metric.startswith(EVALUATION) else LAST
     ends = lines.sort_values("iteration").groupby("seed").tail(last)
     return ends.groupby("seed").value.mean()
 
@@ -78,7 +78,7 @@ class Numbers:
         self.rows = [r for r in table.each_row if self.runs_of(r) or (printed and r.printed)]
         # each cell's number by seed, of training its last iterations' mean; may be empty
         self.values = {
-            (row.name, column): self._at_the_end(row, column)
+            (row.name, column): at_the_end(self.curve_of(row, column), *self._metric(row, column))
             for row in self.rows
             for column in table.columns
         }
@@ -97,11 +97,6 @@ class Numbers:
         if self.table.seeds_small is not None and self.scale == "small":
             lines = lines[lines.seed.isin(self.table.seeds_small)]
         return lines.assign(value=lines.value * 100) if column.endswith("%") else lines
-
-    def _at_the_end(self, row: Row, column: str) -> pd.Series:
-        metric, iteration = self._metric(row, column)
-        last = 1 if metric.startswith(EVALUATION) else LAST
-        return at_the_end(self.curve_of(row, column), last, iteration)
 
     def _filled(self, text: str) -> str:
         for name, word in self.words.items():

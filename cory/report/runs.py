@@ -42,7 +42,6 @@ JUDGED_BY = (
     rf"objective/score/{AGENT}",
     r"(supervised|offline|verifier)/loss(/.+)?",
 )
-SEED = "seed"
 # first: what they name settles most other settings
 NAMES = ("experiment", "scale", "model.name", "task.name", "algorithm.name", "reward.name")
 
@@ -130,9 +129,7 @@ def group_runs(run_dirs: Sequence[Path]) -> pd.DataFrame:
     """
     settings = [settings_of(run_dir) for run_dir in run_dirs]
     keys = telling_keys(settings)
-    names = [", ".join(short_words(own, keys)) for own in settings]
-    if not keys:
-        names = [str(own.get("experiment")) for own in settings]
+    names = [", ".join(short_words(own, keys)) or str(own.get("experiment")) for own in settings]
     seeds = [read_settings(run_dir).seed for run_dir in run_dirs]
     index = pd.Index(run_dirs, dtype=object)
     return pd.DataFrame({"group": names, "seed": seeds}, index=index).drop_duplicates(keep="last")
@@ -144,12 +141,11 @@ def settings_of(run_dir: Path) -> dict[str, Any]:
     Nor does the seed count in a path, as that of the run which this one starts from.
     """
     stored = read_settings(run_dir)
-    seed = f"{SEED}{stored.seed}"
-
+    seed = rf"\bseed{stored.seed}\b"
     return {
-        key: re.sub(rf"\b{seed}\b", f"{SEED}*", value) if isinstance(value, str) else value
+        key: re.sub(seed, "seed*", value) if isinstance(value, str) else value
         for key, value in comparable_settings(stored).items()
-        if key != SEED
+        if key != "seed"
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import hydra
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
@@ -50,14 +50,13 @@ def composed(*overrides: str) -> DictConfig:
     cfg = hydra.compose("train", overrides=list(overrides), return_hydra_config=True)
     hydras = cfg.hydra
     # these read `${hydra:...}`, which only a run of Hydra resolves
-    OmegaConf.set_struct(cfg, False)
-    cfg.experiment = hydras.job.name
-    for group in ("scale", "fidelity"):
-        cfg[group] = hydras.runtime.choices[group]
-    if OmegaConf.is_interpolation(cfg, "run_dir"):
-        cfg.run_dir = "unused"
-    del cfg["hydra"]
-    OmegaConf.set_struct(cfg, True)
+    with open_dict(cfg):
+        cfg.experiment = hydras.job.name
+        for group in ("scale", "fidelity"):
+            cfg[group] = hydras.runtime.choices[group]
+        if OmegaConf.is_interpolation(cfg, "run_dir"):
+            cfg.run_dir = "unused"
+        del cfg["hydra"]
     return cfg
 
 

@@ -194,11 +194,12 @@ def lines(values: dict[int, list[float]]) -> pd.DataFrame:
 
 
 def test_a_number_is_the_mean_of_the_last_values_of_each_seed() -> None:
-    frame = lines({3: [1, 2, 3, 4], 7: [10, 20, 30, 50]}).sample(frac=1, random_state=0)
-    assert at_the_end(frame, 2).to_dict() == {3: 3.5, 7: 40}
-    assert at_the_end(frame, 1).to_dict() == {3: 4, 7: 50}
-    assert at_the_end(frame, 1, iteration=1).to_dict() == {3: 2, 7: 20}
-    assert at_the_end(frame, 1, iteration=9).empty
+    values = {3: [-9, -8, *range(9), 14], 7: [90, *range(0, 100, 10)]}
+    frame = lines(values).sample(frac=1, random_state=0)
+    assert at_the_end(frame, "objective/kl/agent_0").to_dict() == {3: 5, 7: 45}  # of ten
+    assert at_the_end(frame, "eval/score/agent_0").to_dict() == {3: 14, 7: 90}
+    assert at_the_end(frame, "eval/score/agent_0", iteration=1).to_dict() == {3: -8, 7: 0}
+    assert at_the_end(frame, "eval/score/agent_0", iteration=19).empty
 
 
 @pytest.mark.parametrize(
