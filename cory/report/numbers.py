@@ -78,7 +78,7 @@ class Numbers:
         self.rows = [r for r in table.each_row if self.runs_of(r) or (printed and r.printed)]
         # each cell's number by seed, of training its last iterations' mean; may be empty
         self.values = {
-            (row.name, column): at_the_end(self.curve_of(row, column), *self._metric(row, column))
+            (row.name, column): at_the_end(self.curve_of(row, column), *self._cell(row, column)[1:])
             for row in self.rows
             for column in table.columns
         }
@@ -87,13 +87,13 @@ class Numbers:
 
     def runs_of(self, row: Row) -> list[dict[str, pd.DataFrame]]:
         """The runs of a row, metric -> lines, for each task that has any."""
-        found = (self._experiment(row, name) for name in self.table.columns)
+        found = (self._cell(row, column)[0] for column in self.table.columns)
         return [self.runs[name] for name in dict.fromkeys(found) if name in self.runs]
 
     def curve_of(self, row: Row, column: str) -> pd.DataFrame:
         """The archive's rows of a cell's metric; values in percent where the column is."""
-        metric, _ = self._metric(row, column)
-        lines = self.runs.get(self._experiment(row, column), {}).get(metric, NOTHING)
+        experiment, metric, _ = self._cell(row, column)
+        lines = self.runs.get(experiment, {}).get(metric, NOTHING)
         if self.table.seeds_small is not None and self.scale == "small":
             lines = lines[lines.seed.isin(self.table.seeds_small)]
         return lines.assign(value=lines.value * 100) if column.endswith("%") else lines
@@ -103,12 +103,9 @@ class Numbers:
             text = text.replace(name, word)
         return text
 
-    def _experiment(self, row: Row, column: str) -> str:
-        _, *task = self.table.columns[column]
-        return self._filled(row.experiment).replace("{task}", "".join(task))
-
-    def _metric(self, row: Row, column: str) -> tuple[str, int | None]:
-        """A cell's metric, and the iteration that it is of where the column names one."""
-        filled = self._filled(self.table.columns[column][0].replace("{}", row.word))
-        metric, _, iteration = filled.partition(" @")
-        return metric, int(iteration) if iteration else None
+    def _cell(self, row: Row, column: str) -> tuple[str, str, int | None]:
+        """The experiment and the metric of a cell, and the iteration where its column names one."""
+        name, *task = self.table.columns[column]
+        experiment = self._filled(row.experiment).replace("{task}", "".join(task))
+        metric, _, iteration = self._filled(name.replace("{}", row.word)).partition(" @")
+        return experiment, metric, int(iteration) if iteration else None

@@ -157,7 +157,7 @@ def telling_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     others = {key for run in runs for key in run} - {*NAMES}
     telling: list[str] = []
     groups = 1
-    for key in [*NAMES, *sorted(others, key=lambda key: (_leaf(key) != "name", key))]:
+    for key in [*NAMES, *sorted(others, key=lambda key: (not key.endswith(".name"), key))]:
         apart = len({json.dumps([run.get(one) for one in [*telling, key]]) for run in runs})
         if apart > groups:
             telling.append(key)
@@ -171,14 +171,11 @@ def short_words(settings: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
     A name stands alone; of two keys with the same last part all is said. A setting without a value
     in this run is left out.
     """
-    leaves = [_leaf(key) for key in keys]
+    leaves = [key.rpartition(".")[2] for key in keys]
     words = []
-    for key, leaf in ((key, _leaf(key)) for key in keys if key in settings):
-        named = key in NAMES or leaf == "name"
-        short = leaf if leaves.count(leaf) == 1 else key
-        words.append(str(settings[key]) if named else f"{short}={settings[key]}")
+    for key, leaf in zip(keys, leaves, strict=True):
+        if key in settings:
+            named = key in NAMES or leaf == "name"
+            short = leaf if leaves.count(leaf) == 1 else key
+            words.append(str(settings[key]) if named else f"{short}={settings[key]}")
     return words
-
-
-def _leaf(key: str) -> str:
-    return key.rpartition(".")[2]
