@@ -155,7 +155,3 @@ def main() -> None:
             print(args.curves)
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
-
-
-if __name__ == "__main__":
-    main()

@@ -23,7 +23,3 @@ def main() -> None:
     for file in sorted(path for path in args.folder.rglob("*") if path.is_file()):
         print(file)
     print(f"\ncd {args.folder}; README.md says what to type")
-
-
-if __name__ == "__main__":
-    main()

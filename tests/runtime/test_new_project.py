@@ -36,7 +36,8 @@ def test_what_is_there_is_not_touched(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.slow
 def test_what_its_readme_says_to_type_works(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
-    command = Command(tmp_path, ["-m", "cory.runtime.new_project", str(folder)])
+    source = "from cory.runtime.new_project import main; main()"
+    command = Command(tmp_path, ["-c", source, str(folder)])
     assert command.wait() == 0 and command.out.endswith(
         f"cd {folder}; README.md says what to type\n"
     )
