@@ -1,4 +1,14 @@
-"""The command `cory-compare`, and the table at the end of a sweep: groups of seeds side by side."""
+"""Compare any runs in one table, as at the end of a sweep, and in one figure.
+
+    cory-compare outputs/adhoc/2026-01-31_12-00-00 --curves curves.png
+    cory-compare outputs/runs/small --metric 'objective/kl/*,eval/score' --csv all.csv
+
+A folder stands for every run below it. Runs that differ in their seed alone make one row: mean and
+standard deviation over seeds, and the difference to the first row, paired by seed. What else
+differs names the rows. Runs that are not finished, and all but the last of runs with equal settings
+and seed, are left out. Curves have a line for each row and agent, with a band of one standard
+deviation.
+"""
 
 import argparse
 import fnmatch
@@ -13,28 +23,27 @@ from cory.config import nearest
 from cory.functional.statistics import POWER, mean_interval, pairs_needed
 from cory.report.numbers import INTERVAL, aligned, interval_text, paired
 from cory.report.plots import draw, main_metrics
-from cory.report.runs import (
-    AGENT,
-    end_values,
-    find_runs,
-    group_runs,
-    judged_by,
-    read_metrics,
-    title,
-)
+from cory.report.runs import AGENT, end_values, group_runs, judged_by, read_metrics, title
+from cory.runs.run_dir import METRICS, RECORD, runs_below
 
-ABOUT = """Compare any runs in one table, and one figure.
-
-    cory-compare outputs/adhoc/2026-01-31_12-00-00 --curves curves.png
-    cory-compare outputs/runs/small --metric 'objective/kl/*,eval/score' --csv all.csv
-
-A folder stands for every run below it. Runs that differ in their seed alone make one row: mean and
-standard deviation over seeds, and the difference to the first row, paired by seed. What else
-differs names the rows. Runs that are not finished, and all but the last of runs with equal settings
-and seed, are left out. Curves have a line for each row and agent, with a band of one standard
-deviation.
-"""
 MOST_AGENTS = 4  # whose KL is shown
+
+
+def find_runs(folders: Sequence[Path]) -> list[Path]:
+    """The finished run directories in or below the folders, each once.
+
+    Raises ValueError for a folder without one.
+    """
+    found: dict[Path, None] = {}
+    for folder in folders:
+        begun = runs_below(folder)
+        runs = [run for run in begun if (run / METRICS).exists() and (run / RECORD).exists()]
+        if not runs:
+            raise ValueError(f"{folder} holds no finished run: there is no {RECORD} below it")
+        if len(begun) > len(runs):
+            print(f"note: {folder}: {len(begun) - len(runs)} unfinished left out", file=sys.stderr)
+        found |= dict.fromkeys(runs)
+    return list(found)
 
 
 def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
@@ -126,7 +135,7 @@ def chosen(metrics: Sequence[str], patterns: Sequence[str]) -> list[str]:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
-        description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
     parser.add_argument(

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from cory.runs.files import read_lines
-from cory.runs.run_dir import METRICS, RECORD, comparable_settings, read_settings, runs_below
+from cory.runs.run_dir import METRICS, comparable_settings, read_settings
 
 LAST = 10  # values that the end of a metric of the training is averaged over
 BEFORE, EVALUATION = "before/", "eval/"
@@ -102,23 +101,6 @@ def title(metric: str) -> str:
     words = re.sub(r"eval/pass_at_(\d+):", r"held-out pass@\1,", words)
     words = re.sub(r"eval/win_rate_(\w+):", r"win rate as \1 against", words)
     return f"{words} {who.replace('_', ' ')}" if who else metric
-
-
-def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """The finished run directories in or below the folders, each once.
-
-    Raises ValueError for a folder without one.
-    """
-    found: dict[Path, None] = {}
-    for folder in folders:
-        begun = runs_below(folder)
-        runs = [run for run in begun if (run / METRICS).exists() and (run / RECORD).exists()]
-        if not runs:
-            raise ValueError(f"{folder} holds no finished run: there is no {RECORD} below it")
-        if len(begun) > len(runs):
-            print(f"note: {folder}: {len(begun) - len(runs)} unfinished left out", file=sys.stderr)
-        found |= dict.fromkeys(runs)
-    return list(found)
 
 
 def group_runs(run_dirs: Sequence[Path]) -> pd.DataFrame:
