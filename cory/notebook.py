@@ -151,5 +151,6 @@ def written(value: Any) -> str:
     text = str(value)
     if PLAIN.fullmatch(text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
         return text
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    # to Hydra a backslash is one of a pair only before a quote
+    escaped = re.sub(r"\\+(?='|\Z)", r"\g<0>\g<0>", text).replace("'", r"\'")
     return f"'{escaped}'"

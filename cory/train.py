@@ -12,39 +12,36 @@ if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
 import os
 import time
 from argparse import ArgumentParser, Namespace
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
 from hydra._internal.utils import _run_hydra, get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from hydra.version import setbase
 from omegaconf import DictConfig, OmegaConf
 
-from cory.config import Config, ConfigError, parse_config, require
-from cory.config.names import LOADER, key_of
+from cory.config import Config, ConfigError, OfflineConfig, PromptsConfig, parse_config, require
+from cory.config.names import key_of
+from cory.models.paths import resolve
 from cory.runs.run_dir import (
     OUTPUT,
     TIME,
+    is_complete,
     lock,
     objective_of,
     prepare,
+    require_agents,
+    require_own,
     unfinished_run,
 )
 from cory.runs.signals import STOP_FILE, listen, stop_code, stopping
 from cory.runtime import sweeps
 from cory.runtime.hydra_setup import CONF, expand_home, one_line_refusals, refuse_same_names
-from cory.runtime.launch import (
-    JobFailed,
-    end_of_command,
-    end_with_parent,
-    launch,
-    refuse_launchers,
-)
-from cory.runtime.refusals import refuse_early
+from cory.runtime.launch import JobFailed, end_of_command, end_with_parent, launch, refuse_launchers
 
 
 def main() -> None:
@@ -53,20 +50,17 @@ def main() -> None:
     parser = get_args_parser()  # Hydra's own
     args = parser.parse_intermixed_args()  # as in `seed=0 -m algorithm=ppo,grpo`
     if args.help:  # Hydra itself would list all groups first
-        settings = yaml.load((CONF / "train.yaml").read_text(encoding="utf-8"), LOADER)
-        print(settings["hydra"]["help"]["template"], end="")
+        print(OmegaConf.load(CONF / "train.yaml").hydra.help.template, end="")
         return
     os.environ["HYDRA_FULL_ERROR"] = "1"  # what Hydra would print, it raises
     with TemporaryDirectory(prefix="cory_") as folder:
         os.environ[STOP_FILE] = f"{folder}/stop"
         listen()
+        code = 1
         try:
-            with one_line_refusals():
+            with one_line_refusals(), suppress(JobFailed):
                 code = 0 if compose_and_run(args, parser) else 1
-        except JobFailed:
-            code = 1
         except ConfigError as error:
-            code = 1
             if not stopping():  # else it is one of joblib's processes that was interrupted, too
                 say_refusal(error)
         code = code and (stop_code() or code)  # a run that finished all the same has
@@ -84,11 +78,9 @@ def compose_and_run(args: Namespace, parser: ArgumentParser) -> bool:
         refuse_same_names(Path(args.config_dir).expanduser())
     values = {key_of(word): word.partition("=")[2] for word in args.overrides}
     sweep = values.get("sweep", "adhoc")
-    require(
-        "run_dir" not in values or not (args.multirun or sweep != "adhoc"),
-        "run_dir= is one folder for all runs; hydra.sweep.dir=<folder> is where they lie",
-    )
     if sweep != "adhoc" or args.multirun:
+        said = "run_dir= is one folder for all runs; hydra.sweep.dir=<folder> is where they lie"
+        require("run_dir" not in values, said)
         gc.enable()
     if sweep != "adhoc":
         return sweeps.run_sweep(sweep, args, job)
@@ -138,6 +130,49 @@ def run_one(cfg: DictConfig, name: str) -> float | None:
         if prepare(run_dir, cfg, config, typed_words()):
             work(run_dir, config, name)
     return objective_of(run_dir, config.objective)
+
+
+def refuse_early(run_dir: Path, config: Config) -> None:
+    """Refuse what can be refused without a model, by a ConfigError that names key and value.
+
+    What needs data, lengths in tokens, weights, GPUs, or keys of endpoints, a worker refuses. A run
+    that is finished needs nothing any more, unless it is to go on.
+    """
+    require_own(run_dir)
+    if is_complete(run_dir, config):
+        return
+    for key, model in config.models.items():
+        resolve(model.path, f"{key}.path")
+    task = config.task
+    if isinstance(task, PromptsConfig) and task.source == "path":
+        there = Path(str(task.path)).expanduser().exists()
+        require(there, f"task.path={task.path}: there is no such file or folder")
+    runs = {} if config.init_from is None else {"init_from": config.init_from}
+    if isinstance(config.algorithm, OfflineConfig):
+        opponents = config.algorithm.runs_played_against
+        runs |= {f"algorithm.opponents.{name}": place for name, place in opponents.items()}
+    for key, place in runs.items():
+        require_agents(Path(place), f"{key}={place}")
+    for name in ("tensorboard", "trackio"):
+        require(
+            not getattr(config, name) or find_spec(name) is not None,
+            f'{name} needs the package {name}: pip install ".[{name}]"',
+        )
+    require_evaluations(config)
+
+
+def require_evaluations(config: Config) -> None:
+    """For `keep_best`, a metric of evaluations that is there more than once, and of agents."""
+    best = str(config.keep_best)
+    require(
+        config.keep_best is None or not config.algorithm.speaks_remotely(),
+        f"keep_best={best} needs agents: a model behind an endpoint speaks for all",
+    )
+    require(
+        not best.startswith("eval/") or config.evaluate_every > 0,
+        f"keep_best={best} needs evaluate_every above 0: agents that are evaluated only at the end "
+        f"cannot be compared with those of before",
+    )
 
 
 def work(run_dir: Path, config: Config, name: str) -> None:

@@ -33,7 +33,7 @@ def show(args: argparse.Namespace) -> None:
     """Print one table, and draw its figure, from the runs of outputs/ and the archive."""
     paper = load(PAPERS / f"{args.paper}.yaml")
     table = chosen(args.table, paper)
-    if table.computed:
+    if table.scales == [COMPUTED]:
         runs, scale = computed.frame(), COMPUTED
     else:
         scale = args.scale
@@ -46,7 +46,7 @@ def show(args: argparse.Namespace) -> None:
         if args.archive and found:
             archive.write(runs, args.archive_file)
             print("archived; `make report` brings the pages up to date")
-    numbers = Numbers(table, archive.by_experiment(runs), scale, paper.words)
+    numbers = Numbers(table, archive.by_experiment(runs), scale)
     print(f"\n{table.title}\n\n{markdown_of(numbers)}")
     if table.figure is not None:
         picture = args.outputs / "figures" / f"{args.paper}_{args.table}_{scale}.png"

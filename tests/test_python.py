@@ -52,7 +52,7 @@ def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
 
 def test_values_reach_the_settings_as_they_are(tmp_path: Path) -> None:
     given = {
-        "evaluation.probes": ["It's, here: a 'quote'", "null", "1"],
+        "evaluation.probes": ["It's, here: a 'quote'", "null", "1", "\\frac12 'a\\' b\\"],
         "algorithm.learning_rate": 1e-5,
         "run_dir": tmp_path / "a b",
     }

@@ -13,14 +13,12 @@ from typing import Any
 import pandas as pd
 from omegaconf import OmegaConf
 
-from cory.runs.files import read_lines
+from cory.runs.files import read_lines, write_whole
 from cory.runs.run_dir import METRICS, RECORD, SAMPLES, read_record, read_settings
 
 RUN = ["scale", "experiment", "seed"]
-ORDER = [*RUN, "metric", "iteration"]
 KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/", "transfer/")
 KEPT_OF_ROLLOUTS = ("rollout/distinct_2/", "rollout/truncated_share/")
-BENCHMARK = "benchmark/"  # scores that scripts/benchmarks.py has added to a record
 TEXT_COLUMNS = ("scale", "experiment", "metric", "commit", "date", "settings", "text")
 
 Runs = dict[tuple[str, str], dict[str, pd.DataFrame]]  # (scale, experiment) -> metric -> rows
@@ -37,14 +35,10 @@ def by_experiment(frame: pd.DataFrame) -> Runs:
 
 def write(frame: pd.DataFrame, path: Path) -> None:
     """Replace the archive, in one order whatever the order of the runs."""
-    ordered = frame.sort_values(ORDER, ignore_index=True, kind="stable")
-    for name in TEXT_COLUMNS:
-        ordered[name] = ordered[name].astype(str).where(ordered[name].notna()).astype("category")
-    for name in ("seed", "iteration"):
-        ordered[name] = ordered[name].astype("int32")
-    part = path.with_name(path.name + ".part")
-    ordered.to_parquet(part, compression="zstd", compression_level=19, index=False)
-    part.replace(path)
+    order = [*RUN, "metric", "iteration"]
+    types = {**dict.fromkeys(TEXT_COLUMNS, "category"), "seed": "int32", "iteration": "int32"}
+    ordered = frame.sort_values(order, ignore_index=True, kind="stable").astype(types)
+    write_whole(path, ordered.to_parquet(compression="zstd", compression_level=19, index=False))
 
 
 def replaced(frame: pd.DataFrame, runs: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -76,22 +70,21 @@ def run_frame(run_dir: Path) -> pd.DataFrame:
         if name.startswith((*KEPT, *KEPT_OF_ROLLOUTS)) and value is not None
     ]
     rows += [_probe(line) for line in read_lines(run_dir / SAMPLES) if line["kind"] == "probe"]
-    rows += [
-        {"metric": f"{BENCHMARK}{name}/{agent}", "iteration": record["iterations"] - 1,
+    rows += [  # scores that scripts/benchmarks.py has added to the record
+        {"metric": f"benchmark/{name}/{agent}", "iteration": record["iterations"] - 1,
          "value": float(score["value"])}
         for agent, scores in record.get("benchmarks", {}).items()
         for name, score in scores.items()
     ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=["metric", "iteration", "value", "text"])
-    about: dict[str, Any] = {
-        "scale": record["scale"],
-        "experiment": record["experiment"],
-        "seed": int(record["seed"]),
-        "commit": (record["commit"] or "unknown")[:7],
-        "date": record["began"][:10],
-        "settings": json.dumps(settings, separators=(",", ":")),
-    }
-    return frame.assign(**about)
+    return frame.assign(
+        scale=record["scale"],
+        experiment=record["experiment"],
+        seed=int(record["seed"]),
+        commit=(record["commit"] or "unknown")[:7],
+        date=record["began"][:10],
+        settings=json.dumps(settings, separators=(",", ":")),
+    )
 
 
 def _probe(line: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,14 @@
-"""The command `cory-compare`, and the table at the end of a sweep: groups of seeds side by side."""
+"""Compare any runs in one table, as at the end of a sweep, and in one figure.
+
+    cory-compare outputs/adhoc/2026-01-31_12-00-00 --curves curves.png
+    cory-compare outputs/runs/small --metric 'objective/kl/*,eval/score' --csv all.csv
+
+A folder stands for every run below it. Runs that differ in their seed alone make one row: mean and
+standard deviation over seeds, and the difference to the first row, paired by seed. What else
+differs names the rows. Runs that are not finished, and all but the last of runs with equal settings
+and seed, are left out. Curves have a line for each row and agent, with a band of one standard
+deviation.
+"""
 
 import argparse
 import fnmatch
@@ -13,28 +23,27 @@ from cory.config import nearest
 from cory.functional.statistics import POWER, mean_interval, pairs_needed
 from cory.report.numbers import INTERVAL, aligned, interval_text, paired
 from cory.report.plots import draw, main_metrics
-from cory.report.runs import (
-    AGENT,
-    end_values,
-    find_runs,
-    group_runs,
-    judged_by,
-    read_metrics,
-    title,
-)
+from cory.report.runs import AGENT, end_values, group_runs, judged_by, read_metrics, title
+from cory.runs.run_dir import METRICS, RECORD, runs_below
 
-ABOUT = """Compare any runs in one table, and one figure.
-
-    cory-compare outputs/adhoc/2026-01-31_12-00-00 --curves curves.png
-    cory-compare outputs/runs/small --metric 'objective/kl/*,eval/score' --csv all.csv
-
-A folder stands for every run below it. Runs that differ in their seed alone make one row: mean and
-standard deviation over seeds, and the difference to the first row, paired by seed. What else
-differs names the rows. Runs that are not finished, and all but the last of runs with equal settings
-and seed, are left out. Curves have a line for each row and agent, with a band of one standard
-deviation.
-"""
 MOST_AGENTS = 4  # whose KL is shown
+
+
+def find_runs(folders: Sequence[Path]) -> list[Path]:
+    """The finished run directories in or below the folders, each once.
+
+    Raises ValueError for a folder without one.
+    """
+    found: dict[Path, None] = {}
+    for folder in folders:
+        begun = runs_below(folder)
+        runs = [run for run in begun if (run / METRICS).exists() and (run / RECORD).exists()]
+        if not runs:
+            raise ValueError(f"{folder} holds no finished run: there is no {RECORD} below it")
+        if len(begun) > len(runs):
+            print(f"note: {folder}: {len(begun) - len(runs)} unfinished left out", file=sys.stderr)
+        found |= dict.fromkeys(runs)
+    return list(found)
 
 
 def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
@@ -56,33 +65,27 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
         metric for own in values.values() for metric in judged_by([*own.dropna(how="all").index])
     }
     kl = sorted(ends.index[ends.index.str.fullmatch(f"objective/kl/{AGENT}")])
-    rows = {
-        (metric, name): row
-        for metric in sorted(ends.index)
-        for name, row in _rows(metric, values).items()
-    }
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    table.index = pd.MultiIndex.from_tuples(table.index, names=["metric", "group"])
+    rows = []
+    for metric in sorted(ends.index):
+        first = None
+        for name, frame in values.items():
+            own = frame.loc[metric].dropna()
+            if not own.empty:
+                rows.append({"metric": metric, "group": name, **_row(own, first)})
+                first = own if first is None else first
+    table = pd.DataFrame(rows).set_index(["metric", "group"])
     return table, [*sorted(main), *(kl if len(kl) <= MOST_AGENTS else [])]
 
 
-def _rows(metric: str, values: dict[str, pd.DataFrame]) -> dict[str, dict[str, float]]:
-    """One metric's row of each group that has it."""
-    found: dict[str, dict[str, float]] = {}
-    first = None
-    for name, frame in values.items():
-        own = frame.loc[metric].dropna() if metric in frame.index else pd.Series(dtype=float)
-        if own.empty:
-            continue
-        row = {"seeds": len(own), "mean": own.mean(), "std": own.std(), "pairs": 0}
-        if first is not None:
-            each = paired(own, first)
-            low, high = mean_interval(each) or (np.nan, np.nan)
-            row |= {"pairs": len(each), "difference": each.mean(), "low": low, "high": high}
-            row |= {"needed": pairs_needed(each) or np.nan}
-        first = own if first is None else first
-        found[name] = row
-    return found
+def _row(own: pd.Series, first: pd.Series | None) -> dict[str, float]:
+    """A row of `compared`; own, first: a metric by seed, of a group and of the first with it."""
+    row = {"seeds": len(own), "mean": own.mean(), "std": own.std(), "pairs": 0}
+    if first is not None:
+        each = paired(own, first)
+        low, high = mean_interval(each) or (np.nan, np.nan)
+        row |= {"pairs": len(each), "difference": each.mean(), "low": low, "high": high}
+        row |= {"needed": pairs_needed(each) or np.nan}
+    return row
 
 
 def comparison_text(table: pd.DataFrame, metrics: Sequence[str]) -> str:
@@ -129,10 +132,10 @@ def chosen(metrics: Sequence[str], patterns: Sequence[str]) -> list[str]:
     return [*found]
 
 
-def arguments() -> argparse.Namespace:
+def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
-        description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
     parser.add_argument(
@@ -143,12 +146,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write every metric to this file")
     parser.add_argument("--curves", type=Path, metavar="FILE", help="draw them into this PNG")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """The command."""
-    args = arguments()
+    args = parser.parse_args()
     try:
         run_dirs = find_runs(args.run_dirs)
         table, metrics = compared(run_dirs)
@@ -165,9 +163,4 @@ def main() -> None:
             draw(groups, shown, args.curves, "mean ± one standard deviation of runs")
             print(args.curves)
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()
+        sys.exit(f"error: {error}")

@@ -12,18 +12,17 @@ from cory.report.papers import Row, Table
 from cory.report.runs import EVALUATION, LAST
 
 INTERVAL = f"{100 * LEVEL:.0f} % interval"
-Words = dict[str, dict[str, str]]  # name -> scale -> what stands for {name}
 NOTHING = pd.DataFrame({name: [] for name in ("seed", "iteration", "value", "commit", "date")})
 
 
-def at_the_end(lines: pd.DataFrame, last: int, iteration: int | None = None) -> pd.Series:
-    """Per seed, the mean over the last values, or the value of one iteration.
+def at_the_end(lines: pd.DataFrame, metric: str, iteration: int | None = None) -> pd.Series:
+    """Per seed, the mean over the metric's last values, or the value of one iteration.
 
-    lines: of one metric of one experiment, with columns seed, iteration, value
-    last: how many values
+    lines: of the metric in one experiment, with columns seed, iteration, value
     """
     if iteration is not None:
         return lines[lines.iteration == iteration].set_index("seed").value
+    last = 1 if metric.startswith(EVALUATION) else LAST
     ends = lines.sort_values("iteration").groupby("seed").tail(last)
     return ends.groupby("seed").value.mean()
 
@@ -70,50 +69,43 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 class Numbers:
     """The numbers of one table at one scale."""
 
-    def __init__(self, table: Table, runs: Runs, scale: str, words: Words | None = None) -> None:
-        """words: of the paper, see papers.Paper."""
+    def __init__(self, table: Table, runs: Runs, scale: str) -> None:
         self.table, self.scale = table, scale
-        self.words = {f"{{{name}}}": by[scale] for name, by in (words or {}).items() if scale in by}
+        self.words = {f"{{{name}}}": by[scale] for name, by in table.words.items() if scale in by}
         names = [self._filled(name) for name in table.experiments()]
         self.runs = {name: runs[scale, name] for name in names if (scale, name) in runs}
         printed = scale == "paper"  # of which also rows without runs are shown
         self.rows = [r for r in table.each_row if self.runs_of(r) or (printed and r.printed)]
         # each cell's number by seed, of training its last iterations' mean; may be empty
         self.values = {
-            (row.name, column): self._at_the_end(row, column)
+            (row.name, column): at_the_end(self.curve_of(row, column), *self._cell(row, column)[1:])
             for row in self.rows
-            for column in table.each_column
+            for column in table.columns
         }
         known = {column for (_, column), values in self.values.items() if not values.empty}
-        self.columns = [column for column in table.each_column if column in known]
+        self.columns = [column for column in table.columns if column in known]
 
     def runs_of(self, row: Row) -> list[dict[str, pd.DataFrame]]:
         """The runs of a row, metric -> lines, for each task that has any."""
-        found = (self._experiment(row, name) for name in self.table.each_column)
+        found = (self._cell(row, column)[0] for column in self.table.columns)
         return [self.runs[name] for name in dict.fromkeys(found) if name in self.runs]
 
     def curve_of(self, row: Row, column: str) -> pd.DataFrame:
         """The archive's rows of a cell's metric; values in percent where the column is."""
-        metric, _, _ = self._metric(row, column).partition(" @")
-        lines = self.runs.get(self._experiment(row, column), {}).get(metric, NOTHING)
+        experiment, metric, _ = self._cell(row, column)
+        lines = self.runs.get(experiment, {}).get(metric, NOTHING)
         if self.table.seeds_small is not None and self.scale == "small":
             lines = lines[lines.seed.isin(self.table.seeds_small)]
         return lines.assign(value=lines.value * 100) if column.endswith("%") else lines
-
-    def _at_the_end(self, row: Row, column: str) -> pd.Series:
-        name, _, iteration = self._metric(row, column).partition(" @")
-        last = 1 if name.startswith(EVALUATION) else LAST
-        lines = self.curve_of(row, column)
-        return at_the_end(lines, last, int(iteration) if iteration else None)
 
     def _filled(self, text: str) -> str:
         for name, word in self.words.items():
             text = text.replace(name, word)
         return text
 
-    def _experiment(self, row: Row, column: str) -> str:
-        _, *task = self.table.each_column[column]
-        return self._filled(row.experiment or "").replace("{task}", "".join(task))
-
-    def _metric(self, row: Row, column: str) -> str:
-        return self._filled(self.table.each_column[column][0].replace("{}", row.word))
+    def _cell(self, row: Row, column: str) -> tuple[str, str, int | None]:
+        """The experiment and the metric of a cell, and the iteration where its column names one."""
+        name, *task = self.table.columns[column]
+        experiment = self._filled(row.experiment).replace("{task}", "".join(task))
+        metric, _, iteration = self._filled(name.replace("{}", row.word)).partition(" @")
+        return experiment, metric, int(iteration) if iteration else None

@@ -32,7 +32,7 @@ def markdown_of(numbers: Numbers) -> str:
         raise ValueError(f"there is no run of {numbers.table.title} at scale {numbers.scale}")
     scale = "" if numbers.scale == COMPUTED else f"{numbers.scale} scale"
     head = [scale, *numbers.columns, "seeds"]
-    body = [[row.name, *_cells(numbers, row), _seeds(numbers, row)] for row in numbers.rows]
+    body = [[row.name, *_cells(numbers, row)] for row in numbers.rows]
     parts = [_markdown(head, body)]
     lines = [line for one in numbers.table.differences for line in _line(numbers, one)]
     parts += ["\n".join(f"- {line}" for line in lines)] if lines else []
@@ -41,9 +41,9 @@ def markdown_of(numbers: Numbers) -> str:
 
 
 def _cells(numbers: Numbers, row: Row) -> Iterator[str]:
-    """Mean and deviation; the difference to the first row with its interval; what is printed."""
+    """Mean and deviation, the difference to the first row, what is printed; at last the seeds."""
     first = next(other for other in numbers.rows if other.group == row.group)
-    printed = dict(zip(numbers.table.each_column, row.printed, strict=False))
+    printed = dict(zip(numbers.table.columns, row.printed, strict=False))
     for column in numbers.columns:
         values = numbers.values[row.name, column]
         lines = [] if values.empty else [_mean(values)]
@@ -53,6 +53,8 @@ def _cells(numbers: Numbers, row: Row) -> Iterator[str]:
         if printed.get(column) is not None:
             lines.append(f"paper: {printed[column]}")
         yield "<br>".join(lines) or "-"
+    known = [len(numbers.values[row.name, column]) for column in numbers.columns]
+    yield str(max(known, default=0) or "-")
 
 
 def _mean(values: pd.Series) -> str:
@@ -85,11 +87,6 @@ def _line(numbers: Numbers, difference: list[Any]) -> Iterator[str]:
     each, name = paired(values, times * against), f"{times:g} x {right}" if factor else right
     for text in _interval(each, decimals(values)):
         yield f"{column}: {left} less {name}: {text}, {len(each)} seeds"
-
-
-def _seeds(numbers: Numbers, row: Row) -> str:
-    known = [len(numbers.values[row.name, column]) for column in numbers.columns]
-    return str(max(known, default=0) or "-")
 
 
 def _end(numbers: Numbers) -> str:
@@ -141,7 +138,7 @@ def write_page(page: Path, paper: Paper, runs: Runs) -> list[Path]:
         name, scale = block.groups()
         if name not in tables:
             raise ValueError(f"{page}: {name} is not a table of this paper")
-        numbers = Numbers(tables[name], runs, scale, paper.words)
+        numbers = Numbers(tables[name], runs, scale)
         parts = [markdown_of(numbers)]
         if tables[name].figure is not None:
             picture = page.parent / "figures" / f"{page.stem}_{name}_{scale}.png"

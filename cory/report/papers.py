@@ -14,24 +14,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from omegaconf import OmegaConf
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator
 
 Value = float | str | None
 Cells = str | list[Value | dict[str, list[Value]]]
-Kind = Literal["curves", "bars", "scatter"]
+# [metric] or [metric, task], of which a metric may stand alone
+Column = Annotated[list[str], BeforeValidator(lambda x: [x] if isinstance(x, str) else x)]
 
 COMPUTED = "computed"  # the scale of what needs no runs
 
 
-class Figure(BaseModel):
+class Figure(BaseModel, extra="forbid"):
     """A figure of a table: its kind, and the columns that are drawn."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    kind: Kind
+    kind: Literal["curves", "bars", "scatter"]
     columns: list[str]
     over: str = "iteration"  # the name of a curve's x axis
     name: str | None = None  # of what a single panel of curves shows; else the column's
@@ -43,7 +42,7 @@ class Row:
 
     group: str
     label: str
-    experiment: str | None  # None: nothing here stands for it, such as a closed model
+    experiment: str  # empty: nothing here stands for it, such as a closed model
     word: str
     printed: list[Value]
 
@@ -53,28 +52,21 @@ class Row:
         return f"{self.group}: {self.label}" if self.group else self.label
 
 
-class Table(BaseModel):
+class Table(BaseModel, extra="forbid"):
     """A table or figure of a paper, or a study of ours."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    paper: str = ""  # its file's name, and
-    name: str = ""  # its key there
+    paper: str = ""  # its file's name
     title: str
     scales: list[str] = ["paper", "small"]
-    columns: dict[str, str | list[str]]
+    columns: dict[str, Column]
     rows: dict[str, Cells | dict[str, Cells]]
     models: dict[str, str] = {}  # the label of a group of rows -> what stands for {model}
     word: str | None = None  # for {} where a row has none
+    words: dict[str, dict[str, str]] = {}  # {name} in experiments and metrics -> its word per scale
     seeds_small: list[int] | None = None  # of its small runs; None: all
     figure: Figure | None = None
     differences: list[list[Any]] = []  # [left, right, column] or [left, factor, right, column]
     texts: bool = False  # whether it shows what agents wrote
-
-    @property
-    def computed(self) -> bool:
-        """Whether its numbers need no runs."""
-        return self.scales == [COMPUTED]
 
     @property
     def each_row(self) -> list[Row]:
@@ -90,34 +82,27 @@ class Table(BaseModel):
                 padded: list[Any] = listed if isinstance(listed, list) else [listed, None]
                 experiment, word, *printed = padded
                 if printed and isinstance(printed[0], dict):
-                    printed = list(printed[0].get(model, []))
-                filled = (experiment or "").replace("{model}", model)
-                known = filled if "/" in filled or not filled else f"{self.paper}/{filled}"
-                said = self.word if word is None else word
-                yield Row(group, row, known or None, str(said), printed)
+                    printed = printed[0].get(model, [])
+                known = (experiment or "").replace("{model}", model)
+                if known and "/" not in known:
+                    known = f"{self.paper}/{known}"
+                yield Row(group, row, known, str(self.word if word is None else word), printed)
 
     def experiments(self) -> list[str]:
         """Every experiment of a row, for every task, each once."""
-        tasks = [spec[1] for spec in self.each_column.values() if len(spec) > 1] or [""]
-        named = [row.experiment for row in self.each_row if row.experiment is not None]
+        tasks = [task for _, *tasks in self.columns.values() for task in tasks] or [""]
+        named = [row.experiment for row in self.each_row if row.experiment]
         filled = (name.replace("{task}", task) for name in named for task in tasks)
         return list(dict.fromkeys(filled))
 
-    @property
-    def each_column(self) -> dict[str, list[str]]:
-        """Name -> [metric] or [metric, task]."""
-        return {n: [spec] if isinstance(spec, str) else spec for n, spec in self.columns.items()}
 
-
-class Paper(BaseModel):
+class Paper(BaseModel, extra="forbid"):
     """One file of conf/paper."""
-
-    model_config = ConfigDict(extra="forbid")
 
     title: str
     columns: dict[str, Any] = {}  # sets that tables share, by anchors of YAML
     word: str = ""  # of the tables that name none
-    words: dict[str, dict[str, str]] = {}  # {name} in experiments and metrics -> its word per scale
+    words: dict[str, dict[str, str]] = {}  # of all tables
     seeds_small: list[int] | None = None  # of the tables that name none
     tables: dict[str, Table]
 
@@ -129,8 +114,8 @@ def load(path: Path) -> Paper:
         known = ", ".join(sorted(other.stem for other in path.parent.glob("*.yaml")))
         raise ValueError(f"{path.stem} is not a paper; choose one of {known}")
     paper = Paper.model_validate(OmegaConf.to_container(OmegaConf.load(path)))
-    for name, table in paper.tables.items():
-        table.paper, table.name = path.stem, name
+    for table in paper.tables.values():
+        table.paper, table.words = path.stem, paper.words
         table.word = paper.word if table.word is None else table.word
         table.seeds_small = table.seeds_small or paper.seeds_small
     return paper

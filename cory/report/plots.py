@@ -14,6 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.rcsetup import cycler
 from matplotlib.ticker import MaxNLocator
 
 from cory.report.numbers import Numbers
@@ -26,6 +27,7 @@ LETTERS, LINE = 16, 8  # of a legend in an inch; that its line and gap take
 MANY = 20  # points of a line from which on they have no markers
 DATA = "Data"  # the PNG's field that holds a digest of what is drawn
 STYLE = {
+    "axes.prop_cycle": cycler(color=COLOURS),  # C0 is the first of them
     "font.size": 9.0,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -40,11 +42,6 @@ TRAINED = rf"objective/(score|kl|combined)/{AGENT}|(supervised|offline|verifier)
 SMOOTH = 10  # iterations that the curves of a long run are averaged over
 
 Groups = Mapping[str, Sequence[pd.DataFrame]]  # name -> runs, as `read_metrics` gives them
-
-
-def colour(number: int) -> str:
-    """The colour of the line or bar with this number."""
-    return COLOURS[number % len(COLOURS)]
 
 
 def panels(count: int) -> tuple[Figure, Sequence[Axes]]:
@@ -63,20 +60,16 @@ def curve(
     together = pd.concat(runs, axis="columns", join="inner")
     mean, spread = together.mean(axis="columns"), together.std(axis="columns")
     if 1 < smooth < len(mean):
-        axes.plot(mean, color=colour(number), linestyle=dashes, linewidth=0.8, alpha=0.35)
+        axes.plot(mean, color=f"C{number}", linestyle=dashes, linewidth=0.8, alpha=0.35)
         mean, spread = (own.rolling(smooth, center=True).mean() for own in (mean, spread))
     if len(runs) > 1:
         band = mean - spread, mean + spread
-        axes.fill_between(mean.index, *band, color=colour(number), alpha=0.15, linewidth=0)
+        axes.fill_between(mean.index, *band, color=f"C{number}", alpha=0.15, linewidth=0)
     marker = MARKERS[number % len(MARKERS)] if len(mean) < MANY else ""
     (line,) = axes.plot(
-        mean, color=colour(number), linestyle=dashes, linewidth=1.8, marker=marker, markersize=4
+        mean, color=f"C{number}", linestyle=dashes, linewidth=1.8, marker=marker, markersize=4
     )
     return line
-
-
-def _spread(values: pd.Series) -> float:
-    return float(values.std()) if len(values) > 1 else 0.0
 
 
 def add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
@@ -86,10 +79,8 @@ def add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     if len(handles) > 1:
-        letters = figure.get_figwidth() * LETTERS
-        columns = max(1, int(letters // (max(map(len, handles)) + LINE)))
-        columns = min(columns, len(handles))
-        figure.legend(handles.values(), handles, loc="outside lower center", ncols=columns)
+        columns = int(figure.get_figwidth() * LETTERS) // (max(map(len, handles)) + LINE)
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=max(1, columns))
 
 
 def save(figure: Figure, path: Path, digest: str = "") -> None:
@@ -152,8 +143,8 @@ def draw_bars(numbers: Numbers, columns: Sequence[str], axes: Axes) -> None:
         known = [(place, seeds) for place, seeds in enumerate(values) if not seeds.empty]
         x = [place + (number - (len(columns) - 1) / 2) * width for place, _ in known]
         heights = [float(seeds.mean()) for _, seeds in known]
-        spread = [_spread(seeds) for _, seeds in known]
-        axes.bar(x, heights, width * 0.92, yerr=spread, color=colour(number), label=column,
+        spread = [seeds.std() for _, seeds in known]
+        axes.bar(x, heights, width * 0.92, yerr=spread, color=f"C{number}", label=column,
                  error_kw={"lw": 0.8, "ecolor": "#333333"})  # fmt: skip
         means += heights
     names = [row.name.replace(", ", ",\n").replace(": ", ":\n") for row in numbers.rows]
@@ -176,8 +167,8 @@ def draw_scatter(numbers: Numbers, columns: Sequence[str], axes: Axes) -> None:
     for row in numbers.rows:
         x, y = numbers.values[row.name, across], numbers.values[row.name, up]
         axes.errorbar(
-            x.mean(), y.mean(), xerr=_spread(x), yerr=_spread(y), lw=0.8, markersize=5,
-            color=colour(groups.index(row.group)), label=row.name,
+            x.mean(), y.mean(), xerr=x.std(), yerr=y.std(), lw=0.8, markersize=5,
+            color=f"C{groups.index(row.group)}", label=row.name,
             marker=MARKERS[labels.index(row.label) % len(MARKERS)],
         )  # fmt: skip
     axes.set(xlabel=across, ylabel=up)

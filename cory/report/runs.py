@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,7 @@ from typing import Any
 import pandas as pd
 
 from cory.runs.files import read_lines
-from cory.runs.run_dir import (
-    METRICS,
-    RECORD,
-    comparable_settings,
-    read_settings,
-    runs_below,
-)
+from cory.runs.run_dir import METRICS, comparable_settings, read_settings
 
 LAST = 10  # values that the end of a metric of the training is averaged over
 BEFORE, EVALUATION = "before/", "eval/"
@@ -48,7 +41,6 @@ JUDGED_BY = (
     rf"objective/score/{AGENT}",
     r"(supervised|offline|verifier)/loss(/.+)?",
 )
-SEED = "seed"
 # first: what they name settles most other settings
 NAMES = ("experiment", "scale", "model.name", "task.name", "algorithm.name", "reward.name")
 
@@ -111,23 +103,6 @@ def title(metric: str) -> str:
     return f"{words} {who.replace('_', ' ')}" if who else metric
 
 
-def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """The finished run directories in or below the folders, each once.
-
-    Raises ValueError for a folder without one.
-    """
-    found: dict[Path, None] = {}
-    for folder in folders:
-        begun = runs_below(folder)
-        runs = [run for run in begun if (run / METRICS).exists() and (run / RECORD).exists()]
-        if not runs:
-            raise ValueError(f"{folder} holds no finished run: there is no {RECORD} below it")
-        if len(begun) > len(runs):
-            print(f"note: {folder}: {len(begun) - len(runs)} unfinished left out", file=sys.stderr)
-        found |= dict.fromkeys(runs)
-    return list(found)
-
-
 def group_runs(run_dirs: Sequence[Path]) -> pd.DataFrame:
     """Which group each run belongs to: all settings of a group are equal but for the seed.
 
@@ -136,9 +111,7 @@ def group_runs(run_dirs: Sequence[Path]) -> pd.DataFrame:
     """
     settings = [settings_of(run_dir) for run_dir in run_dirs]
     keys = telling_keys(settings)
-    names = [", ".join(short_words(own, keys)) for own in settings]
-    if not keys:
-        names = [str(own.get("experiment")) for own in settings]
+    names = [", ".join(short_words(own, keys)) or str(own.get("experiment")) for own in settings]
     seeds = [read_settings(run_dir).seed for run_dir in run_dirs]
     index = pd.Index(run_dirs, dtype=object)
     return pd.DataFrame({"group": names, "seed": seeds}, index=index).drop_duplicates(keep="last")
@@ -150,12 +123,11 @@ def settings_of(run_dir: Path) -> dict[str, Any]:
     Nor does the seed count in a path, as that of the run which this one starts from.
     """
     stored = read_settings(run_dir)
-    seed = f"{SEED}{stored.seed}"
-
+    seed = rf"\bseed{stored.seed}\b"
     return {
-        key: re.sub(rf"\b{seed}\b", f"{SEED}*", value) if isinstance(value, str) else value
+        key: re.sub(seed, "seed*", value) if isinstance(value, str) else value
         for key, value in comparable_settings(stored).items()
-        if key != SEED
+        if key != "seed"
     }
 
 
@@ -167,7 +139,7 @@ def telling_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     others = {key for run in runs for key in run} - {*NAMES}
     telling: list[str] = []
     groups = 1
-    for key in [*NAMES, *sorted(others, key=lambda key: (_leaf(key) != "name", key))]:
+    for key in [*NAMES, *sorted(others, key=lambda key: (not key.endswith(".name"), key))]:
         apart = len({json.dumps([run.get(one) for one in [*telling, key]]) for run in runs})
         if apart > groups:
             telling.append(key)
@@ -181,14 +153,11 @@ def short_words(settings: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
     A name stands alone; of two keys with the same last part all is said. A setting without a value
     in this run is left out.
     """
-    leaves = [_leaf(key) for key in keys]
+    leaves = [key.rpartition(".")[2] for key in keys]
     words = []
-    for key, leaf in ((key, _leaf(key)) for key in keys if key in settings):
-        named = key in NAMES or leaf == "name"
-        short = leaf if leaves.count(leaf) == 1 else key
-        words.append(str(settings[key]) if named else f"{short}={settings[key]}")
+    for key, leaf in zip(keys, leaves, strict=True):
+        if key in settings:
+            named = key in NAMES or leaf == "name"
+            short = leaf if leaves.count(leaf) == 1 else key
+            words.append(str(settings[key]) if named else f"{short}={settings[key]}")
     return words
-
-
-def _leaf(key: str) -> str:
-    return key.rpartition(".")[2]

@@ -7,19 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import hydra
-import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import (
-    ConfigError,
-    experiment_names,
-    flat,
-    meant,
-    nearest,
-    require,
-)
+from cory.config import ConfigError, experiment_names, flat, meant, nearest, require
 from cory.models.paths import products_of_cpu
 
 # beside the package in a checkout, inside it in an installed wheel
@@ -27,14 +20,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 CONF = next(path for path in (_PACKAGE / "conf", _PACKAGE.parent / "conf") if path.is_dir())
 # ValueError: what Hydra says to `model=null`; OSError: a folder that cannot be made;
 # BrokenExecutor: a process of joblib's is gone
-HYDRAS = (
-    HydraException,
-    OmegaConfBaseException,
-    yaml.YAMLError,
-    ValueError,
-    OSError,
-    BrokenExecutor,
-)
+HYDRAS = (HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError, BrokenExecutor)
 
 
 def refuse_same_names(folder: Path) -> None:
@@ -64,14 +50,13 @@ def composed(*overrides: str) -> DictConfig:
     cfg = hydra.compose("train", overrides=list(overrides), return_hydra_config=True)
     hydras = cfg.hydra
     # these read `${hydra:...}`, which only a run of Hydra resolves
-    OmegaConf.set_struct(cfg, False)
-    cfg.experiment = hydras.job.name
-    for group in ("scale", "fidelity"):
-        cfg[group] = hydras.runtime.choices[group]
-    if OmegaConf.is_interpolation(cfg, "run_dir"):
-        cfg.run_dir = "unused"
-    del cfg["hydra"]
-    OmegaConf.set_struct(cfg, True)
+    with open_dict(cfg):
+        cfg.experiment = hydras.job.name
+        for group in ("scale", "fidelity"):
+            cfg[group] = hydras.runtime.choices[group]
+        if OmegaConf.is_interpolation(cfg, "run_dir"):
+            cfg.run_dir = "unused"
+        del cfg["hydra"]
     return cfg
 
 

@@ -76,7 +76,7 @@ def runs() -> archive.Runs:
 def test_a_table_has_means_differences_and_what_is_printed(
     paper: Paper, runs: archive.Runs
 ) -> None:
-    text = markdown_of(Numbers(paper.tables["tab1"], runs, "small", paper.words))
+    text = markdown_of(Numbers(paper.tables["tab1"], runs, "small"))
     head, _, first, second, *rest = text.splitlines()
     assert head == "| small scale | score | right % | seeds |"
     # the last ten of 13 values, 3 to 12: seeds 7.5, 17.5, 27.5; right .5, .51, .52
@@ -108,7 +108,7 @@ def test_a_page_keeps_its_words_and_gets_its_numbers(
 
 def test_curves_have_a_line_for_each_row(paper: Paper, runs: archive.Runs) -> None:
     figure, axes = panels(1)
-    draw_curves(Numbers(paper.tables["tab1"], runs, "small", paper.words), ["score"], axes)
+    draw_curves(Numbers(paper.tables["tab1"], runs, "small"), ["score"], axes)
     assert figure.axes == axes
     first, second = axes[0].get_lines()
     assert list(first.get_xdata()) == list(range(13))
@@ -153,7 +153,7 @@ def test_fig_3s_numbers_are_those_of_the_archived_runs() -> None:
     """Computed once with other code, from the runs' own files."""
     paper = load(CONF / "paper" / "cory.yaml")
     runs = archive.by_experiment(pd.read_parquet(DOCS / "runs.parquet"))
-    text = markdown_of(Numbers(paper.tables["fig3"], runs, "small", paper.words))
+    text = markdown_of(Numbers(paper.tables["fig3"], runs, "small"))
     assert "| PPO | 1.34 ± 0.22 | 67 ± 19 | -0.67 ± 0.38 |" in text
     assert "| CORY LLM1 | 1.453 ± 0.065<br>+0.111 (-0.043 to 0.264) | 60.3 ± 8.4<br>" in text
     assert "PPO less 2 x CORY LLM1: **-53 (-82 to -25)**, 5 seeds" in text
@@ -194,11 +194,12 @@ def lines(values: dict[int, list[float]]) -> pd.DataFrame:
 
 
 def test_a_number_is_the_mean_of_the_last_values_of_each_seed() -> None:
-    frame = lines({3: [1, 2, 3, 4], 7: [10, 20, 30, 50]}).sample(frac=1, random_state=0)
-    assert at_the_end(frame, 2).to_dict() == {3: 3.5, 7: 40}
-    assert at_the_end(frame, 1).to_dict() == {3: 4, 7: 50}
-    assert at_the_end(frame, 1, iteration=1).to_dict() == {3: 2, 7: 20}
-    assert at_the_end(frame, 1, iteration=9).empty
+    values = {3: [-9, -8, *range(9), 14], 7: [90, *range(0, 100, 10)]}
+    frame = lines(values).sample(frac=1, random_state=0)
+    assert at_the_end(frame, "objective/kl/agent_0").to_dict() == {3: 5, 7: 45}  # of ten
+    assert at_the_end(frame, "eval/score/agent_0").to_dict() == {3: 14, 7: 90}
+    assert at_the_end(frame, "eval/score/agent_0", iteration=1).to_dict() == {3: -8, 7: 0}
+    assert at_the_end(frame, "eval/score/agent_0", iteration=19).empty
 
 
 @pytest.mark.parametrize(

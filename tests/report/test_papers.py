@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.report.papers import load
+from cory.report.papers import COMPUTED, load
 from tests.support.composing import CONF, jobs, options
 
 NAMES = sorted(path.stem for path in (CONF / "paper").glob("*.yaml"))
@@ -15,12 +15,12 @@ LACKING = ("_star", "_adapters", "_union", "_from_base")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_table_is_run_by_the_sweep_of_its_name(name: str) -> None:
     known = set(options("experiment"))
-    for table in load(CONF / "paper" / f"{name}.yaml").tables.values():
-        if table.computed:
+    for key, table in load(CONF / "paper" / f"{name}.yaml").tables.items():
+        if table.scales == [COMPUTED]:
             continue
-        swept = {run for run, _ in jobs(f"{name}/{table.name}")}
+        swept = {run for run, _ in jobs(f"{name}/{key}")}
         rows = {one.replace("{head}", "") for one in table.experiments()}
-        assert rows & known <= swept, table.name
+        assert rows & known <= swept, key
         lacking = {one for one in rows - known if not one.startswith("maft/gpt35_")}
         assert all(one.startswith("maft/") and one.endswith(LACKING) for one in lacking), lacking
 

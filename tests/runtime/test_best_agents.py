@@ -11,7 +11,7 @@ import pytest
 
 from cory.config import ConfigError
 from cory.runtime.loop import Loop, check_names
-from cory.runtime.refusals import require_evaluations
+from cory.train import require_evaluations
 from tests.support.commands import metrics
 from tests.support.composing import parsed
 from tests.support.warm import WarmCommand

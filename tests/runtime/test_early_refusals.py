@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from cory import train
 from cory.config import Config, parse_config
 from cory.runs.run_dir import AGENTS, METRICS, RECORD, write_settings
-from cory.runtime import refusals as early
 from cory.runtime import worker
 from cory.runtime.launch import REFUSED
-from cory.runtime.refusals import refuse_early
+from cory.train import refuse_early
 from tests.support.composing import compose_config, parsed
 from tests.support.refusals import refusal
 
@@ -56,7 +56,7 @@ def test_without_its_package_a_run_is_refused(
     word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     name = word.partition("=")[0]
-    monkeypatch.setattr(early, "find_spec", {name: None}.__getitem__)
+    monkeypatch.setattr(train, "find_spec", {name: None}.__getitem__)
     said = f'{name} needs the package {name}: pip install ".[{name}]"'
     assert refused(parsed(word), tmp_path / "run") == said
     refuse_early(tmp_path / "run", parsed())
