@@ -63,7 +63,7 @@ from cory.trainers.sanity_checks import FirstUpdateError
 from cory.trainers.steps import TrainingDiverged
 
 # of a disk, which may have room again; other errors of the system are somebody's fault
-DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES)
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES)
 # what gloo and NCCL say where another process has ended
 LOST = ("/gloo/", "remote process exiting")
 # of malloc.h. Older versions of glibc take no larger threshold; with 2 GiB, passes over an output

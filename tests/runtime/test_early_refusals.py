@@ -87,6 +87,8 @@ def test_a_full_disk_is_said_in_a_line_and_no_other_error_of_the_system(
         raise error
 
     monkeypatch.setattr(worker, "work", work)
+    for name in ("silence_libraries", "stop_process_group"):  # this process goes on
+        monkeypatch.setattr(worker, name, lambda: None)
     assert worker.attempt(Path("run")) == REFUSED
     told = capsys.readouterr().err
     assert told.startswith(said)
