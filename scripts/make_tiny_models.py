@@ -30,7 +30,7 @@ from transformers import (
 )
 
 from cory.functional.logprobs import padded
-from cory.tasks.imdb import package_reviews, package_sentences
+from cory.tasks.imdb import clean, package_reviews, package_table
 
 ASSETS = Path(__file__).resolve().parent.parent / "cory" / "assets"
 VOCABULARY = 4096
@@ -313,12 +313,13 @@ def pieces_of_step(
 
 def make_classifier(name: str, passes: float, work: Path) -> None:
     train_texts, held_texts, train_labels, held_labels = split_part("classifier")
-    sentences = package_sentences()
-    texts = train_texts + [s.text for s in sentences]
+    # the package's 8,530 reviews of one sentence, which nothing else is made from
+    sentences = package_table().query("source == 'rotten_tomatoes'")
+    texts = train_texts + [clean(text) for text in sentences["text"]]
     # one token for a word in any case, at the start of a text or not
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer = train_tokenizer(texts, CLASSIFIER_VOCABULARY, byte_level, normalizers.Lowercase())
-    labels = np.array(train_labels + [s.label for s in sentences])
+    labels = np.array(train_labels + sentences["label"].tolist())
     documents = token_ids(tokenizer, texts)
     batch, longest = 64, 160
     steps = int(passes * len(documents) / batch)

