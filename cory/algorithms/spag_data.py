@@ -23,8 +23,7 @@ from cory.rollout.games import GameSet, Opponents, WordGame, fitting, vocabulary
 from cory.rollout.scheduler import RollOut
 from cory.runs.signals import leave_if_asked
 from cory.seeding import generator
-from cory.tasks.game import GameTask
-from cory.tasks.instructions import Instructions
+from cory.tasks.game import GameTask, Instructions
 from cory.trainers.offline import INSTRUCTION, OfflineExample, StoredGames
 from cory.trainers.parts import Parts
 

@@ -53,14 +53,3 @@ class Task(Form, Protocol):
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` prompts of a split, `train` or `test`, or all; the same every time."""
         ...
-
-
-class NoAnswers:
-    """Part of a form whose prompts have no answers: nothing is read, and nothing is right."""
-
-    def read(self, response: str) -> None:
-        """None: the response gives no answer."""
-
-    def is_right(self, response: str, answer: str) -> bool:
-        """False: prompts have no answers."""
-        return False

@@ -1,13 +1,13 @@
-"""Word games as a task: a prompt is the target word of a game."""
+"""Word games as a task, whose prompts are target words; and instructions, imitated beside them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import islice, tee
 from typing import Any
 
 import numpy as np
 
-from cory.config import ConfigError, GameConfig, require
+from cory.config import GameConfig, InstructionsConfig, require
 from cory.episode import Prompt
 from cory.games import rules_of
 from cory.games.prompts import GamePrompts
@@ -15,20 +15,23 @@ from cory.games.rules import GameState
 from cory.games.scripted import Draw, Script, associate
 from cory.games.words import common_words, one_form_each, playable, tokens, without_forms_of
 from cory.seeding import EpochSampler
-from cory.tasks import NoAnswers
 from cory.tasks.imdb import package_reviews
 from cory.tasks.subsets import hash_of
-from cory.tasks.tables import read_words
+from cory.tasks.tables import read_words, require_columns, rows_of
 
-# the reviews that words are counted in; other tasks have no prompts from them
+# the reviews that words are counted in, and that replace instruction data offline; other tasks have
+# no prompts from them
 REVIEWS = "lm"
 TEST_STEP = 5  # each fifth word is a test word: as common as the training words around it
+PROMPT_WORDS = 12  # first words of a review, shown as the instruction
+ANSWER_WORDS = 24  # words after them, imitated as the answer
+KEY = "algorithm.instructions"
 
 
-class GameTask(NoAnswers):
+class GameTask:
     """Target words, the rules and prompts of their game, and scripted players.
 
-    An utterance on its own gives no answer: games have results.
+    No method reads answers or asks observers: games have results, and algorithms of their own.
     """
 
     def __init__(self, config: GameConfig, tokenizer: Any, stream: np.random.Generator) -> None:
@@ -63,10 +66,6 @@ class GameTask(NoAnswers):
         """[role]: what the scripted player of it says next."""
         script, knows = self._script, self.game.knows
         return {role: script.hint if role == knows else script.ask for role in self.game.roles}
-
-    def observer_context(self, query: str, answers: Sequence[str]) -> str:
-        """Raises ConfigError: games have prompts of their own, not observers."""
-        raise ConfigError(f"task={self.config.name} is a game: it needs algorithm=spag")
 
     @cached_property
     def _script(self) -> Script:
@@ -124,3 +123,46 @@ def _source(config: GameConfig) -> Iterable[str]:
         assert config.words is not None
         return config.words
     return common_words((review.text for review in package_reviews(REVIEWS)), config.nouns)
+
+
+class Instructions:
+    """Prompts and answers of instruction data in random order, each once per epoch.
+
+    SPAG imitates them beside games (Cheng et al., 2024).
+    """
+
+    def __init__(self, config: InstructionsConfig, stream: np.random.Generator) -> None:
+        self.rows = load_instructions(config)
+        self.sampler = EpochSampler(len(self.rows), stream, hash_of(self.rows), KEY)
+
+    def next(self) -> tuple[str, str]:
+        """The next prompt and its answer."""
+        return self.rows[self.sampler.next()]
+
+
+def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
+    """Every (prompt, answer); rows without an answer are left out."""
+    if config.source == "package":
+        end = PROMPT_WORDS + ANSWER_WORDS
+        texts = [review.text.split() for review in package_reviews(REVIEWS)]
+        return [
+            (" ".join(words[:PROMPT_WORDS]), " ".join(words[PROMPT_WORDS:end])) for words in texts
+        ]
+    assert config.path is not None
+    columns = {
+        f"{KEY}.instruction_column": config.instruction_column,
+        f"{KEY}.output_column": config.output_column,
+        f"{KEY}.input_column": config.input_column,
+    }
+    rows = rows_of(config.source, config.path, config.split, f"{KEY}.path")
+    require_columns(rows, columns.items())
+    pairs = []
+    for row in rows:
+        asked, answer, given = (
+            "" if name is None else str(row.values[name] or "").strip() for name in columns.values()
+        )
+        if asked and answer:
+            template = config.input_template if given else config.template
+            pairs.append((template.format(instruction=asked, input=given), answer))
+    require(bool(pairs), f"{KEY}: no row of {config.path} has an instruction and an answer")
+    return pairs

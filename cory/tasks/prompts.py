@@ -28,10 +28,8 @@ MESSAGE_KEYS = {"role", "content"}
 class _Blank:
     """Stands in a template for a value that is not there, in any format."""
 
-    MARK = "\0"
-
     def __format__(self, spec: str) -> str:
-        return self.MARK
+        return "\0"
 
 
 class PromptsForm:
@@ -42,7 +40,7 @@ class PromptsForm:
         self.kind = answer_kind(config) if config.answer_column is not None else None
         # the texts around a prompt in its template, which an observer's may repeat without them;
         # a template with columns of the data has none before a text that is not in the data
-        shown = config.prompt_template.format_map(defaultdict(_Blank)).split(_Blank.MARK)
+        shown = config.prompt_template.format_map(defaultdict(_Blank)).split("\0")
         self.before, self.after = "" if config.template_columns else shown[0], shown[-1]
 
     def prompt_of(self, text: str) -> Prompt:
@@ -162,23 +160,23 @@ class PromptsTask(PromptsForm):
         ]
         if config.only is None or config.only_column is None:
             return rows
-        require_columns(list(rows[0].values), [("task.only_column", config.only_column)])
+        require_columns(rows, [("task.only_column", config.only_column)])
         return [row for row in rows if str(row.values[config.only_column]) in config.only]
 
     def _prompts(self, part: str, split: str) -> list[Prompt]:
         config, rows = self.config, self._rows(part, split)
         kept = "" if config.only is None else f" with task.only={config.only}"
         require(bool(rows), f"task.{part}_split={split} has no rows{kept}")
-        names = list(rows[0].values)
         wanted = [
             ("task.prompt_column", config.prompt_column),
             ("task.answer_column", config.answer_column),
             *(("task.columns", name) for name in config.columns or ()),
             *(("task.prompt_template", name) for name in config.template_columns),
         ]
-        require_columns(names, [(key, name) for key, name in wanted if name is not None])
-        handed = [name for name in names if name != config.prompt_column]
-        handed = handed if config.columns is None else config.columns
+        require_columns(rows, wanted)
+        handed = config.columns
+        if handed is None:
+            handed = [name for name in rows[0].values if name != config.prompt_column]
         return [self._prompt(row, handed) for row in rows]
 
     def _prompt(self, row: Row, handed: Sequence[str]) -> Prompt:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,13 @@ def pick_subset(
     """
     if config.pick_train is None and config.pick_test is None:
         return train, test
-    order = _shuffled(test, config.pick_seed)
-    tested = _first(order, config.pick_test, (), f"task.pick_test={config.pick_test}")
-    asked = {question(prompt) for prompt in tested}
-    order = _shuffled(train, config.pick_seed)[::-1]
-    return _first(order, config.pick_train, asked, f"task.pick_train={config.pick_train}"), tested
+    order = np.random.default_rng(config.pick_seed).permutation(len(test))
+    tested = _first([test[row] for row in order], config.pick_test, set(), "task.pick_test")
+    taken = set(map(question, tested))
+    order = np.random.default_rng(config.pick_seed).permutation(len(train))[::-1]
+    return _first(
+        [train[row] for row in order], config.pick_train, taken, "task.pick_train"
+    ), tested
 
 
 def held_out_part(
@@ -56,13 +58,7 @@ def question(prompt: Prompt) -> str:
     return " ".join("\n".join([*said, prompt.text]).split())
 
 
-def _shuffled(prompts: list[Prompt], seed: int) -> list[Prompt]:
-    return [prompts[row] for row in np.random.default_rng(seed).permutation(len(prompts))]
-
-
-def _first(
-    prompts: Sequence[Prompt], count: int | None, taken: Collection[str], setting: str
-) -> list[Prompt]:
+def _first(prompts: list[Prompt], count: int | None, taken: set[str], key: str) -> list[Prompt]:
     """The first `count` prompts with different questions that are not taken."""
     distinct: dict[str, Prompt] = {}
     for prompt in prompts:
@@ -71,7 +67,7 @@ def _first(
     besides = " besides those picked for the test" if taken else ""
     require(
         bool(free) and (count is None or count <= len(free)),
-        f"{setting}: there are only {len(free)} different questions{besides}",
+        f"{key}={count}: there are only {len(free)} different questions{besides}",
     )
     return free[:count]
 
