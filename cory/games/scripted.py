@@ -192,7 +192,8 @@ class Script:
         yes = bool(self.goes_with[row, heard.asked].any())
         hints = config.separator.join(self.associations.hints[column] for column in chosen)
         texts = [text.format(hints=hints, answer=config.answers[yes]) for text in config.hint]
-        return _one([text for text in texts if self.game.legal(position, text)] or [hints], draw)
+        legal = [text for text in texts if self.game.legal(position, text)]
+        return str(draw.choice(legal or [hints]))
 
     def usable(self, position: GameState, row: int, heard: Heard) -> list[int]:
         """The best new legal hints, best first; unassociated ones only after all others."""
@@ -222,12 +223,12 @@ class Script:
         last = position.turn + 1 == position.max_turns
         top = int(believed.argmax())
         if believed[top] >= (config.last_confidence if last else config.confidence):
-            return _one(config.guess, draw).format(word=self.associations.words[top])
+            return str(draw.choice(config.guess)).format(word=self.associations.words[top])
         if config.questions == "suspects":
             words = self._suspects(believed, draw)
         else:
             words = self._halves(believed, heard, draw)
-        return _one(config.ask, draw).format(words=config.separator.join(words))
+        return str(draw.choice(config.ask)).format(words=config.separator.join(words))
 
     def _suspects(self, believed: np.ndarray, draw: Draw) -> list[str]:
         """Words drawn by the belief in them, but for the first: saying it may lose the game."""
@@ -253,11 +254,6 @@ class Script:
 
 def belief(evidence: np.ndarray) -> np.ndarray:
     """Softmax over the first axis; uniform where every word is ruled out (-inf)."""
-    highest = evidence.max(axis=0)
-    odds = np.exp(evidence - np.where(np.isfinite(highest), highest, 0.0))
-    odds = np.where(np.isfinite(highest), odds, 1.0)
+    evidence = np.where(np.isfinite(evidence.max(axis=0)), evidence, 0.0)
+    odds = np.exp(evidence - evidence.max(axis=0))
     return np.asarray(odds / odds.sum(axis=0))
-
-
-def _one(sentences: Sequence[str], draw: Draw) -> str:
-    return sentences[int(draw.integers(len(sentences)))]

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from cory.config import ConfigError, require
-from cory.games import decided_state
-from cory.games.rules import TIE, GameResult, GameRules, GameState, GameUtterance
+from cory.games.rules import TIE, GameResult, GameRules, GameState, GameUtterance, decided_state
 from cory.games.words import tokens
 
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]  # as 32 bits hold them

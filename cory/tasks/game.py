@@ -9,9 +9,8 @@ import numpy as np
 
 from cory.config import GameConfig, InstructionsConfig, require
 from cory.episode import Prompt
-from cory.games import rules_of
 from cory.games.prompts import GamePrompts
-from cory.games.rules import GameState
+from cory.games.rules import GameState, rules_of
 from cory.games.scripted import Draw, Script, associate
 from cory.games.words import common_words, one_form_each, playable, tokens, without_forms_of
 from cory.seeding import EpochSampler

@@ -13,8 +13,7 @@ from cory.config import ConfigError, PromptsConfig, require
 from cory.episode import Message, Prompt
 from cory.models.tokenization import Texts
 from cory.seeding import EpochSampler
-from cory.tasks.answer_kinds import answer_kind
-from cory.tasks.answers import CHOICES
+from cory.tasks.answers import CHOICES, answer_kind
 from cory.tasks.problems import KINDS, draw_distinct
 from cory.tasks.sandbox.process import answered_questions
 from cory.tasks.subsets import hash_of, held_out_part, pick_subset, untested

@@ -1,6 +1,6 @@
 r"""The program of a child process that compares formulas by math-verify.
 
-Not imported: equality.py starts it as `python comparer.py SECONDS MEMORY`. Each input line is a
+Not imported: ../formulas.py starts it as `python comparer.py SECONDS MEMORY`. Each input line is a
 list of two formulas in JSON, each output line `true` or `false`. A comparison of more than SECONDS
 of processor time, as one that would write out 10^{10^{10}}, ends the process.
 """
