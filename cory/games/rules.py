@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import dropwhile
 from typing import Annotated
@@ -41,16 +41,6 @@ class GameState:
     def next_role(self, roles: tuple[str, str]) -> str:
         """The role of the next utterance, of the roles in their order within a turn."""
         return roles[len(self.utterances) % 2]
-
-    @property
-    def turn(self) -> int:
-        """Number of the turn of the next utterance, from 0."""
-        return len(self.utterances) // 2
-
-    @property
-    def full(self) -> bool:
-        """Whether all turns have been played."""
-        return len(self.utterances) >= 2 * self.max_turns
 
 
 @dataclass(frozen=True)
@@ -172,7 +162,8 @@ class GameRules:
             result = BROKE_RULES if self.gives_away(position.word, last.text) else None
         else:
             result = self.ended_by(position.word, last.text)
-        return result or (TIE if position.full else None)
+        all_played = len(position.utterances) >= 2 * position.max_turns
+        return result or (TIE if all_played else None)
 
     def legal(self, position: GameState, text: str) -> bool:
         """Whether the role that speaks next may say this text; the other role may say anything."""
@@ -225,10 +216,8 @@ def decided_state(game: GameRules, position: GameState) -> tuple[GameState, Game
 
     returns: the whole position and None where the game goes on
     """
-    state = GameState(position.word, position.max_turns)
-    for utterance in position.utterances:
-        state = state.after(utterance.role, utterance.text)
-        result = game.outcome(state)
-        if result is not None:
+    for count in range(1, len(position.utterances) + 1):
+        state = replace(position, utterances=position.utterances[:count])
+        if result := game.outcome(state):
             return state, result
-    return state, None
+    return position, None

@@ -220,7 +220,7 @@ class Script:
         """A guess, once the highest belief in a target word is enough, or a question."""
         config, heard = self.config, self.hear(position)
         believed = belief(self.evidence(heard))
-        last = position.turn + 1 == position.max_turns
+        last = len(position.utterances) // 2 + 1 == position.max_turns
         top = int(believed.argmax())
         if believed[top] >= (config.last_confidence if last else config.confidence):
             return str(draw.choice(config.guess)).format(word=self.associations.words[top])

@@ -41,11 +41,6 @@ class FinishedGame(BaseModel):
         """How the game ended."""
         return GameResult(self.winners or (), self.reason, self.valid)
 
-    @property
-    def turns(self) -> int:
-        """Number of turns played, the last one perhaps by one role only."""
-        return (len(self.utterances) + 1) // 2
-
     def as_line(self) -> dict[str, Any]:
         """The game as a line of JSON holds it."""
         return self.model_dump(by_alias=True, exclude_none=True)

@@ -15,8 +15,7 @@ from cory.games.scripted import Draw, Script, associate
 from cory.games.words import common_words, one_form_each, playable, tokens, without_forms_of
 from cory.seeding import EpochSampler
 from cory.tasks.imdb import package_reviews
-from cory.tasks.subsets import hash_of
-from cory.tasks.tables import read_words, require_columns, rows_of
+from cory.tasks.tables import hash_of, read_words, require_columns, rows_of
 
 # the reviews that words are counted in, and that replace instruction data offline; other tasks have
 # no prompts from them
@@ -61,19 +60,17 @@ class GameTask:
         limits = self.config.collected_turns
         return self.max_turns if limits is None else int(draw.integers(limits[0], limits[1] + 1))
 
+    @cached_property
     def players(self) -> dict[str, Callable[[GameState, Draw], str]]:
         """[role]: what the scripted player of it says next."""
-        script, knows = self._script, self.game.knows
-        return {role: script.hint if role == knows else script.ask for role in self.game.roles}
-
-    @cached_property
-    def _script(self) -> Script:
-        config = self.config.scripted
+        config, knows = self.config.scripted, self.game.knows
         spoken = (*config.hint, *config.ask, *config.guess, *config.answers)
         excluded = {word for text in spoken for word in tokens(text)} | set(self.config.stop_words)
         texts = (review.text for review in package_reviews(REVIEWS))
         words = [*self.train_words, *self.test_words]
-        return Script(config, associate(texts, words, config.hint_words, excluded), self.game)
+        known = associate(texts, words, config.hint_words, excluded)
+        script = Script(config, known, self.game)
+        return {role: script.hint if role == knows else script.ask for role in self.game.roles}
 
     def require_room(self, tokens_of: Callable[[str], int]) -> None:
         """Refuses settings with which the first prompt of a game is too long.

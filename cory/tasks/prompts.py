@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,14 +9,13 @@ from pydantic_core import to_jsonable_python
 
 from cory import distributed
 from cory.config import ConfigError, PromptsConfig, require
-from cory.episode import Message, Prompt
+from cory.episode import Message, Prompt, from_user
 from cory.models.tokenization import Texts
 from cory.seeding import EpochSampler
 from cory.tasks.answers import CHOICES, answer_kind
 from cory.tasks.problems import KINDS, draw_distinct
 from cory.tasks.sandbox.process import answered_questions
-from cory.tasks.subsets import hash_of, held_out_part, pick_subset, untested
-from cory.tasks.tables import Row, require_columns, rows_of, rows_of_split
+from cory.tasks.tables import Row, hash_of, require_columns, rows_of, rows_of_split
 
 # generated questions do not depend on a run's seed: all runs are trained and tested on the same
 GENERATED_SEEDS = {"train": 20_241_002, "test": 20_241_003}
@@ -195,16 +193,14 @@ class PromptsTask(PromptsForm):
             raise ConfigError(
                 f"{where} must be a text or a list of chat messages, got {str(value)[:40]!r}"
             )
-        prompt = Prompt(
+        text = self._text(row, value)
+        return Prompt(
             id=row.id,
-            text=self._text(row, value),
+            text=text,
             answer=self._answer(row),
             columns={name: as_json(row.values[name], f"{row.id}: '{name}'") for name in handed},
+            messages=None if messages is None else (*messages[:-1], from_user(text)),
         )
-        if messages is not None:
-            messages[-1] = {**messages[-1], "content": prompt.text}
-            prompt = replace(prompt, messages=tuple(messages))
-        return prompt
 
     def _text(self, row: Row, prompt: str) -> str:
         """The prompt in the template, with the row's columns that the template names."""
@@ -291,3 +287,80 @@ def chat_messages(value: Sequence[Any], where: str) -> list[Message]:
         f"{where} must be messages, each a text as role and as content, the last one the user's",
     )
     return list(value)
+
+
+def pick_subset(
+    config: PromptsConfig, train: list[Prompt], test: list[Prompt]
+) -> tuple[list[Prompt], list[Prompt]]:
+    """The training and test prompts by `task.pick_train`, `pick_test`, `pick_seed`.
+
+    Test prompts are the first of a random order, training prompts the last: both may come from
+    one split, and a larger subset contains the smaller ones. Without a number, all prompts.
+    """
+    if config.pick_train is None and config.pick_test is None:
+        return train, test
+    order = np.random.default_rng(config.pick_seed).permutation(len(test))
+    tested = _first([test[row] for row in order], config.pick_test, set(), "task.pick_test")
+    taken = set(map(question, tested))
+    order = np.random.default_rng(config.pick_seed).permutation(len(train))[::-1]
+    return _first(
+        [train[row] for row in order], config.pick_train, taken, "task.pick_train"
+    ), tested
+
+
+def held_out_part(
+    prompts: list[Prompt], share: float, seed: int
+) -> tuple[list[Prompt], list[Prompt]]:
+    """Training and test prompts: all that ask one of `share` of the questions are for the test.
+
+    share: of the different questions, drawn at random by `seed`
+    Raises ConfigError where none is left for one of the two.
+    """
+    questions = list(dict.fromkeys(map(question, prompts)))
+    count = round(share * len(questions))
+    require(
+        0 < count < len(questions),
+        f"task.held_out_share={share} of {len(questions)} different prompts is {count}: at least "
+        f"one must be held out, and one left to train on",
+    )
+    order = np.random.default_rng(seed).permutation(len(questions))
+    held = {questions[number] for number in order[:count]}
+    train = [prompt for prompt in prompts if question(prompt) not in held]
+    return train, [prompt for prompt in prompts if question(prompt) in held]
+
+
+def question(prompt: Prompt) -> str:
+    """The text by which prompts are compared: with single spaces; of a chat, all messages."""
+    said = [] if prompt.messages is None else [m["content"] for m in prompt.messages[:-1]]
+    return " ".join("\n".join([*said, prompt.text]).split())
+
+
+def _first(prompts: list[Prompt], count: int | None, taken: set[str], key: str) -> list[Prompt]:
+    """The first `count` prompts with different questions that are not taken."""
+    distinct: dict[str, Prompt] = {}
+    for prompt in prompts:
+        distinct.setdefault(question(prompt), prompt)
+    free = [prompt for asked, prompt in distinct.items() if asked not in taken]
+    besides = " besides those picked for the test" if taken else ""
+    require(
+        bool(free) and (count is None or count <= len(free)),
+        f"{key}={count}: there are only {len(free)} different questions{besides}",
+    )
+    return free[:count]
+
+
+def untested(train: list[Prompt], test: list[Prompt], where: str) -> list[Prompt]:
+    """The training prompts that ask no test question; a note says how many are left out."""
+    tested = set(map(question, test))
+    free = [prompt for prompt in train if question(prompt) not in tested]
+    require(
+        bool(free),
+        f"{where}: every training prompt is a test prompt, too; choose task.train_split and "
+        f"task.test_split that differ, or set task.pick_train and task.pick_test",
+    )
+    if len(free) < len(train):
+        distributed.note(
+            f"{where}: {len(train) - len(free)} of {len(train)} training prompts are test prompts, "
+            f"too, and are left out of the training"
+        )
+    return free

@@ -11,8 +11,7 @@ import pytest
 
 from cory.episode import Prompt
 from cory.seeding import EpochSampler
-from cory.tasks.prompts import PromptsTask
-from cory.tasks.subsets import pick_subset
+from cory.tasks.prompts import PromptsTask, pick_subset
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 from tests.tasks.rows import write_rows
