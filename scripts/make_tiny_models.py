@@ -50,7 +50,7 @@ def split_part(part: str) -> tuple[list[str], list[str], list[int], list[int]]:
     """Texts to train on, held-out texts, and the labels of each."""
     reviews = package_reviews(part)
     cut = len(reviews) - HELD_OUT[part]
-    texts, labels = [r.text for r in reviews], [r.label for r in reviews]
+    texts, labels = reviews["text"].tolist(), reviews["label"].tolist()
     return texts[:cut], texts[cut:], labels[:cut], labels[cut:]
 
 
@@ -246,7 +246,7 @@ def held_out_loss(
 def samples(model: GPT2LMHeadModel, tokenizer: PreTrainedTokenizerFast) -> list[str]:
     """Five continuations of held-out reviews' first words, at temperature 1, unedited."""
     torch.manual_seed(0)
-    prompts = [r.text for r in package_reviews("test")[:5]]
+    prompts = package_reviews("test")["text"].tolist()[:5]
     texts = []
     for prompt in prompts:
         ids = torch.tensor([tokenizer(prompt)["input_ids"][:6]])

@@ -83,7 +83,7 @@ def game_trainer(
     instructions, carried = None, {}
     if config.instructions.per_iteration > 0:
         instructions = Instructions(config.instructions, parts.streams.data)
-        carried["instructions"] = instructions.sampler
+        carried["instructions"] = instructions
     collector = GameCollector(config, parts, task, reward, policy, opponents, lesson)
     return OfflineTrainer(
         parts,

@@ -43,7 +43,7 @@ class Task(Form, Protocol):
 
     @property
     def sampler(self) -> EpochSampler:
-        """Draws the training prompts; `rows` is their number. A checkpoint keeps its state."""
+        """Draws the training prompts; `rows` are all of them. A checkpoint keeps its state."""
         ...
 
     def sample(self, count: int) -> list[Prompt]:

@@ -15,7 +15,7 @@ from cory.games.scripted import Draw, Script, associate
 from cory.games.words import common_words, one_form_each, playable, tokens, without_forms_of
 from cory.seeding import EpochSampler
 from cory.tasks.imdb import package_reviews
-from cory.tasks.tables import hash_of, read_words, require_columns, rows_of
+from cory.tasks.tables import read_words, require_columns, rows_of
 
 # the reviews that words are counted in, and that replace instruction data offline; other tasks have
 # no prompts from them
@@ -38,12 +38,12 @@ class GameTask:
         self.wording = GamePrompts(config.texts, self.game)
         self.max_turns = config.max_turns
         self.train_words, self.test_words = words_of(config)
-        words = hash_of([self.train_words, self.test_words])
-        self.sampler = EpochSampler(len(self.train_words), stream, words, "task: the words")
+        words = [self.train_words, self.test_words]
+        self.sampler = EpochSampler(self.train_words, stream, words, "task: the words")
 
     def sample(self, count: int) -> list[Prompt]:
         """The next training words: each once per epoch, epochs in new random orders."""
-        return [self.prompt_of(self.train_words[self.sampler.next()]) for _ in range(count)]
+        return [self.prompt_of(self.sampler.next()) for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` words of a split, or all."""
@@ -66,7 +66,7 @@ class GameTask:
         config, knows = self.config.scripted, self.game.knows
         spoken = (*config.hint, *config.ask, *config.guess, *config.answers)
         excluded = {word for text in spoken for word in tokens(text)} | set(self.config.stop_words)
-        texts = (review.text for review in package_reviews(REVIEWS))
+        texts = package_reviews(REVIEWS)["text"]
         words = [*self.train_words, *self.test_words]
         known = associate(texts, words, config.hint_words, excluded)
         script = Script(config, known, self.game)
@@ -118,31 +118,24 @@ def _source(config: GameConfig) -> Iterable[str]:
     if config.source == "list":
         assert config.words is not None
         return config.words
-    return common_words((review.text for review in package_reviews(REVIEWS)), config.nouns)
+    return common_words(package_reviews(REVIEWS)["text"], config.nouns)
 
 
-class Instructions:
-    """Prompts and answers of instruction data in random order, each once per epoch.
-
-    SPAG imitates them beside games (Cheng et al., 2024).
-    """
+class Instructions(EpochSampler):
+    """Draws (prompt, answer) of instructions, imitated beside games (Cheng et al., 2024)."""
 
     def __init__(self, config: InstructionsConfig, stream: np.random.Generator) -> None:
-        self.rows = load_instructions(config)
-        self.sampler = EpochSampler(len(self.rows), stream, hash_of(self.rows), KEY)
-
-    def next(self) -> tuple[str, str]:
-        """The next prompt and its answer."""
-        return self.rows[self.sampler.next()]
+        rows = load_instructions(config)
+        super().__init__(rows, stream, rows, KEY)
 
 
 def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
     """Every (prompt, answer); rows without an answer are left out."""
     if config.source == "package":
         end = PROMPT_WORDS + ANSWER_WORDS
-        texts = [review.text.split() for review in package_reviews(REVIEWS)]
         return [
-            (" ".join(words[:PROMPT_WORDS]), " ".join(words[PROMPT_WORDS:end])) for words in texts
+            (" ".join(words[:PROMPT_WORDS]), " ".join(words[PROMPT_WORDS:end]))
+            for words in package_reviews(REVIEWS)["text"].str.split()
         ]
     assert config.path is not None
     columns = {

