@@ -6,7 +6,6 @@ Adversarial Taboo, 20 Questions, Guess My City.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import dropwhile
@@ -132,7 +131,7 @@ def official_forms(word: str) -> tuple[str, ...]:
 
 
 Judge = WordsJudge | OfficialJudge
-JUDGES: Mapping[str, Callable[[], Judge]] = {"words": WordsJudge, "official": OfficialJudge}
+JUDGES: dict[str, type[Judge]] = {"words": WordsJudge, "official": OfficialJudge}
 
 
 NAMED = GameResult(("guesser", "oracle"), "guessed", valid=True)

@@ -112,11 +112,11 @@ def _rows(words: Sequence[str]) -> dict[str, int]:
     return rows
 
 
-@dataclass(frozen=True)
+@dataclass
 class Heard:
     """The evidence about the target word in the utterances so far."""
 
-    hints: list[int]  # columns of hints given by the role that knows the word
+    hints: list[int]  # columns of hints given by the role that knows the word, each once
     answers: list[tuple[list[int], bool]]  # columns of a question, and its answer
     ruled_out: list[int]  # rows of words that were said without ending the game
     asked: list[int]  # columns of the last question, if it is not answered yet
@@ -144,22 +144,19 @@ class Script:
 
     def hear(self, position: GameState) -> Heard:
         """The evidence in the utterances so far."""
-        hints: list[int] = []
-        answers: list[tuple[list[int], bool]] = []
-        ruled_out: list[int] = []
-        asked: list[int] = []
+        heard = Heard([], [], [], [])
         for utterance in position.utterances:
             rows, columns = self.associations.read(utterance.text)
-            ruled_out += rows
+            heard.ruled_out += rows
             if utterance.role != self.game.knows:
-                asked = columns
+                heard.asked = columns
                 continue
-            hints += columns
+            heard.hints += [column for column in columns if column not in heard.hints]
             first = tokens(utterance.text)[:1]
-            if asked and first in self.replies:
-                answers.append((asked, first == self.replies[True]))
-            asked = []
-        return Heard(list(dict.fromkeys(hints)), answers, ruled_out, asked)
+            if heard.asked and first in self.replies:
+                heard.answers.append((heard.asked, first == self.replies[True]))
+            heard.asked = []
+        return heard
 
     def evidence(self, heard: Heard, planned: Sequence[int] = ()) -> np.ndarray:
         """(W,) log of the belief in each word, up to a constant.

@@ -139,7 +139,7 @@ def final_label(response: str) -> str | None:
     return next(label for label in LABELS if label.startswith(named[-1]))
 
 
-MARK = re.compile(r"(?:####|\banswer\b(?:[ \t*_]*:|[ \t]+is\b:?))(?P<answer>.*)", re.IGNORECASE)
+MARK = re.compile(r"(?:####|\banswer\b(?:[ \t*_]*:|[ \t]+is\b:?))(.*)", re.IGNORECASE)
 AROUND = " .,;:!?*_\"'`“”‘’()[]{}"  # punctuation and layout, which an answer may stand in
 
 
@@ -154,8 +154,7 @@ def final_text(response: str) -> str | None:
     if BOX.search(text):
         candidates = [last_box(text) or ""]
     else:
-        marked = [match["answer"] for match in MARK.finditer(text)]
-        candidates = [*marked[-1:], *text.strip().splitlines()[-1:]]
+        candidates = [*MARK.findall(text)[-1:], *text.strip().splitlines()[-1:]]
     return next(filter(None, map(plain_text, candidates)), None)
 
 

@@ -146,8 +146,7 @@ def _story_share(stream: np.random.Generator) -> Problem:
 
 def _story_sale(stream: np.random.Generator) -> Problem:
     (name,) = _words(stream, NAMES)
-    first, second = sorted(stream.choice(len(THINGS), 2, replace=False).tolist())
-    one, other = THINGS[first], THINGS[second]
+    one, other = (THINGS[place] for place in sorted(stream.choice(len(THINGS), 2, replace=False)))
     count, price, more, cost = _numbers(stream, 2, 9, 4)
     left, right = count * price, more * cost
     return _problem(

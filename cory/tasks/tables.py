@@ -155,8 +155,7 @@ def _csv_rows(file: Path) -> Rows:
 def _parquet_rows(file: Path) -> Rows:
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415  as in hub_table; datasets brings it
 
-    rows: Rows = ParquetFile(file).read().to_pylist()
-    return rows
+    return list(ParquetFile(file).read().to_pylist())
 
 
 READERS: Mapping[str, Callable[[Path], Rows]] = {
