@@ -26,8 +26,8 @@ class ImdbTask(PromptsTask):
 
     def sample(self, count: int) -> list[Prompt]:
         """The next training prompts: each review once per epoch, epochs in new random orders."""
-        draw = super().sample  # one by one: the lengths come from the same stream as the order
-        return [self._beginning(draw(1)[0], self.sampler.stream) for _ in range(count)]
+        drawn = self.sampler  # one by one: the lengths come from the same stream as the order
+        return [self._beginning(drawn.next(), drawn.stream) for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` prompts of a split, or all; their lengths are the same every time."""
@@ -35,9 +35,8 @@ class ImdbTask(PromptsTask):
         return [self._beginning(whole, stream) for whole in super().held_out(count, split)]
 
     def _beginning(self, whole: Prompt, stream: np.random.Generator) -> Prompt:
-        length = int(
-            stream.integers(self.config.min_prompt_tokens, self.config.max_prompt_tokens + 1)
-        )
+        least, most = self.config.min_prompt_tokens, self.config.max_prompt_tokens
+        length = int(stream.integers(least, most + 1))
         # a token has at most a few dozen characters: the rest need not be tokenised
         text = whole.text[: 40 * length]
         ids = self.tokenizer(text, add_special_tokens=False)["input_ids"][:length]

@@ -19,6 +19,7 @@ from cory.tasks.tables import Row, require_columns, rows_of, rows_of_split
 
 # generated questions do not depend on a run's seed: all runs are trained and tested on the same
 GENERATED_SEEDS = {"train": 20_241_002, "test": 20_241_003}
+TrainAndTest = tuple[list[Prompt], list[Prompt]]
 
 
 class _Blank:
@@ -287,9 +288,7 @@ def chat_messages(value: Sequence[Any], where: str) -> list[Message]:
     return list(value)
 
 
-def pick_subset(
-    config: PromptsConfig, train: list[Prompt], test: list[Prompt]
-) -> tuple[list[Prompt], list[Prompt]]:
+def pick_subset(config: PromptsConfig, train: list[Prompt], test: list[Prompt]) -> TrainAndTest:
     """The training and test prompts by `task.pick_train`, `pick_test`, `pick_seed`.
 
     Test prompts are the first of a random order, training prompts the last: both may come from
@@ -305,9 +304,7 @@ def pick_subset(
     return trained, tested
 
 
-def held_out_part(
-    prompts: list[Prompt], share: float, seed: int
-) -> tuple[list[Prompt], list[Prompt]]:
+def held_out_part(prompts: list[Prompt], share: float, seed: int) -> TrainAndTest:
     """Training and test prompts: all that ask one of `share` of the questions are for the test.
 
     share: of the different questions, drawn at random by `seed`
