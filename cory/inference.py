@@ -39,16 +39,18 @@ from cory.rollout.team import team_play
 from cory.runs.export import start_from
 from cory.runs.run_dir import read_settings
 from cory.seeding import Streams
-from cory.tasks import NoAnswers
 from cory.trainers.parts import Parts
 from cory.user_function import load_function
 
 
-class BareForm(NoAnswers):
+class BareForm:
     """Prompts of a task without questions, as word games: a text is its own prompt."""
 
     def prompt_of(self, text: str) -> Prompt:
         return Prompt(id="asked", text=text)
+
+    def read(self, response: str) -> None:
+        """None: a response gives no answer."""
 
 
 class TrainedTeam:

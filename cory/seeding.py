@@ -1,5 +1,8 @@
 """Random numbers: named streams, all from one seed; numbers by key; the order of training data."""
 
+import json
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from typing import Any
 from zlib import crc32
 
@@ -81,24 +84,29 @@ def uniforms(key: Key, count: int) -> Tensor:
 
 
 class EpochSampler:
-    """Draws row numbers 0 to rows - 1, each once per epoch, in an order given by the stream."""
+    """Draws rows, each once per epoch, in an order given by the stream."""
 
-    def __init__(self, rows: int, stream: np.random.Generator, data: str, name: str) -> None:
-        """data: a hash of the rows, and of those that the run is tested on
+    def __init__(
+        self, rows: Sequence[Any], stream: np.random.Generator, data: Iterable[Any], name: str
+    ) -> None:
+        """data: the rows, and those that the run is tested on, as plain values: a hash is kept
 
         name: of the data, for refusals
         """
         self.rows = rows
         self.stream = stream
-        self.data = data
+        digest = sha256()
+        for row in data:
+            digest.update(json.dumps(row, sort_keys=True).encode())
+        self.data = digest.hexdigest()
         self.name = name
-        self.left: list[int] = []  # rows left of the current epoch, the next one last
+        self.left: list[int] = []  # numbers of the epoch's rows that are left, the next one last
 
-    def next(self) -> int:
+    def next(self) -> Any:
         """The next row; a new epoch begins after the last one."""
         if not self.left:
-            self.left = self.stream.permutation(self.rows).tolist()
-        return self.left.pop()
+            self.left = self.stream.permutation(len(self.rows)).tolist()
+        return self.rows[self.left.pop()]
 
     def state_dict(self) -> dict[str, Any]:
         """The rows left of the current epoch, and whose; the stream's state is saved elsewhere."""

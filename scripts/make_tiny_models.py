@@ -30,7 +30,7 @@ from transformers import (
 )
 
 from cory.functional.logprobs import padded
-from cory.tasks.imdb import package_reviews, package_sentences
+from cory.tasks.imdb import clean, package_reviews, package_table
 
 ASSETS = Path(__file__).resolve().parent.parent / "cory" / "assets"
 VOCABULARY = 4096
@@ -50,7 +50,7 @@ def split_part(part: str) -> tuple[list[str], list[str], list[int], list[int]]:
     """Texts to train on, held-out texts, and the labels of each."""
     reviews = package_reviews(part)
     cut = len(reviews) - HELD_OUT[part]
-    texts, labels = [r.text for r in reviews], [r.label for r in reviews]
+    texts, labels = reviews["text"].tolist(), reviews["label"].tolist()
     return texts[:cut], texts[cut:], labels[:cut], labels[cut:]
 
 
@@ -246,7 +246,7 @@ def held_out_loss(
 def samples(model: GPT2LMHeadModel, tokenizer: PreTrainedTokenizerFast) -> list[str]:
     """Five continuations of held-out reviews' first words, at temperature 1, unedited."""
     torch.manual_seed(0)
-    prompts = [r.text for r in package_reviews("test")[:5]]
+    prompts = package_reviews("test")["text"].tolist()[:5]
     texts = []
     for prompt in prompts:
         ids = torch.tensor([tokenizer(prompt)["input_ids"][:6]])
@@ -313,12 +313,13 @@ def pieces_of_step(
 
 def make_classifier(name: str, passes: float, work: Path) -> None:
     train_texts, held_texts, train_labels, held_labels = split_part("classifier")
-    sentences = package_sentences()
-    texts = train_texts + [s.text for s in sentences]
+    # the package's 8,530 reviews of one sentence, which nothing else is made from
+    sentences = package_table().query("source == 'rotten_tomatoes'")
+    texts = train_texts + [clean(text) for text in sentences["text"]]
     # one token for a word in any case, at the start of a text or not
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer = train_tokenizer(texts, CLASSIFIER_VOCABULARY, byte_level, normalizers.Lowercase())
-    labels = np.array(train_labels + [s.label for s in sentences])
+    labels = np.array(train_labels + sentences["label"].tolist())
     documents = token_ids(tokenizer, texts)
     batch, longest = 64, 160
     steps = int(passes * len(documents) / batch)

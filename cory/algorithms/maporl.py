@@ -15,7 +15,7 @@ from cory.models.policy import Actor, Policy, PPOPolicy
 from cory.rewards import Reward, ScoredOnce
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, Graded, Plain
-from cory.tasks.answer_kinds import judge_rest
+from cory.tasks.answers import judge_rest
 from cory.trainers.parts import Parts
 from cory.trainers.ppo import PPOTrainer
 

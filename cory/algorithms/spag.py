@@ -17,8 +17,7 @@ from cory.functional.credit import outcome_decay
 from cory.functional.losses import OfflineLoss, kl_imitation_loss, self_play_loss
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.games import Opponents
-from cory.tasks.game import GameTask
-from cory.tasks.instructions import Instructions
+from cory.tasks.game import GameTask, Instructions
 from cory.trainers.offline import ExampleLoss, OfflineTrainer
 from cory.trainers.parts import Parts
 
@@ -78,7 +77,7 @@ def game_trainer(
             f"model={parts.config.model.name} ({context} tokens)",
         )
         instructions = Instructions(config.instructions, parts.streams.data)
-        carried["instructions"] = instructions.sampler
+        carried["instructions"] = instructions
     collector = GameCollector(config, parts, task, reward, policy, opponents, lesson)
     return OfflineTrainer(
         parts,

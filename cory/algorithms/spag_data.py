@@ -23,8 +23,7 @@ from cory.rollout.games import GameSet, Opponents, WordGame, fitting, vocabulary
 from cory.rollout.scheduler import RollOut
 from cory.runs.signals import leave_if_asked
 from cory.seeding import generator
-from cory.tasks.game import GameTask
-from cory.tasks.instructions import Instructions
+from cory.tasks.game import GameTask, Instructions
 from cory.trainers.offline import INSTRUCTION, OfflineExample, StoredGames
 from cory.trainers.parts import Parts
 
@@ -263,7 +262,8 @@ def set_metrics(games: Sequence[FinishedGame], reward: GameOutcome) -> Metrics:
         "game/games": float(len(games)),
         "game/ties": mean(outcome.valid and not outcome.winners for outcome in outcomes),
         "game/invalid": mean(not outcome.valid for outcome in outcomes),
-        "game/turns": mean(played.turns for played in games),
+        # the last turn perhaps by one role only
+        "game/turns": mean((len(played.utterances) + 1) // 2 for played in games),
         "game/empty_share": mean(not utterance.text for utterance in utterances),
     }
     for role in reward.game.roles:

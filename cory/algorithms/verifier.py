@@ -20,7 +20,7 @@ from cory.models.policy import Policy, asked_of
 from cory.rewards.verifier import readings
 from cory.seeding import Streams
 from cory.tasks import Task
-from cory.tasks.answer_kinds import judged
+from cory.tasks.answers import judged
 from cory.trainers.parts import Parts
 from cory.trainers.supervised import CollectedExamples, Example, Losses, SupervisedTrainer
 

@@ -75,8 +75,7 @@ class GamePrompts:
             options[draw.integers(len(options))]
             for options in (styles.rules, styles.labels, styles.formats, styles.prefixes)
         )
-        first, second = self.game.roles
-        other = second if role == first else first
+        (other,) = {*self.game.roles} - {role}
         own_name, other_name = (
             name.format(own=role, other=other)
             for name in styles.speakers[draw.integers(len(styles.speakers))]

@@ -6,8 +6,7 @@ Adversarial Taboo, 20 Questions, Guess My City.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import dropwhile
 from typing import Annotated
@@ -41,16 +40,6 @@ class GameState:
     def next_role(self, roles: tuple[str, str]) -> str:
         """The role of the next utterance, of the roles in their order within a turn."""
         return roles[len(self.utterances) % 2]
-
-    @property
-    def turn(self) -> int:
-        """Number of the turn of the next utterance, from 0."""
-        return len(self.utterances) // 2
-
-    @property
-    def full(self) -> bool:
-        """Whether all turns have been played."""
-        return len(self.utterances) >= 2 * self.max_turns
 
 
 @dataclass(frozen=True)
@@ -142,7 +131,7 @@ def official_forms(word: str) -> tuple[str, ...]:
 
 
 Judge = WordsJudge | OfficialJudge
-JUDGES: Mapping[str, Callable[[], Judge]] = {"words": WordsJudge, "official": OfficialJudge}
+JUDGES: dict[str, type[Judge]] = {"words": WordsJudge, "official": OfficialJudge}
 
 
 NAMED = GameResult(("guesser", "oracle"), "guessed", valid=True)
@@ -152,72 +141,82 @@ UTTERED = GameResult(("attacker",), "uttered", valid=True)
 
 
 @dataclass(frozen=True)
-class Taboo:
-    """The attacker tries to make the defender say the word (Yao et al., 2021).
-
-    The attacker must not say it; the defender loses if it does, except as a guess.
-    """
-
-    judge: Judge
-    roles: tuple[str, str] = ("attacker", "defender")
-    knows: str = "attacker"
-
-    def outcome(self, position: GameState) -> GameResult | None:
-        """A guess ends the game; any other utterance with the word loses it for the defender.
-
-        A game whose attacker says the word or makes a guess is not valid: the released code leaves
-        it out of training, and the paper out of win rates.
-        """
-        last = position.utterances[-1]
-        if last.role == self.knows:
-            if self._gives_away(position.word, last.text):
-                return BROKE_RULES
-        else:
-            right = self.judge.guess(last.text, position.word)
-            if right is not None:
-                return GUESSED if right else WRONG_GUESS
-            if self.judge.mentions(last.text, position.word):
-                return UTTERED
-        return TIE if position.full else None
-
-    def legal(self, position: GameState, text: str) -> bool:
-        """The attacker may neither say the word nor make a guess; the defender may say anything.
-
-        An utterance of the defender may lose the game, but breaks no rule.
-        """
-        by_attacker = position.next_role(self.roles) == self.knows
-        return not by_attacker or not self._gives_away(position.word, text)
-
-    def _gives_away(self, word: str, text: str) -> bool:
-        return self.judge.mentions(text, word) or self.judge.guess(text, word) is not None
-
-
-@dataclass(frozen=True)
-class Naming:
-    """20 Questions and Guess My City, which differ in their prompts and target words.
+class GameRules:
+    """Rules of a game: as they stand here 20 Questions and Guess My City, which differ in prompts.
 
     The guesser asks questions. Both roles win as soon as it says the word, in any sentence.
     """
 
     judge: Judge
     roles: tuple[str, str] = ("guesser", "oracle")  # in the order of their utterances within a turn
-    knows: str = "oracle"  # the role that sees the target word
+    knows: str = "oracle"  # the role that sees the target word, and must not give it away
 
     def outcome(self, position: GameState) -> GameResult | None:
         """The result after the last utterance; None: the game goes on.
 
-        The oracle must not say the word before the guesser has. No earlier utterance has ended the
-        game. After all turns it is a tie.
+        No earlier utterance has ended the game. After all turns it is a tie.
         """
         last = position.utterances[-1]
-        if self.judge.mentions(last.text, position.word):
-            return BROKE_RULES if last.role == self.knows else NAMED
-        return TIE if position.full else None
+        if last.role == self.knows:
+            result = BROKE_RULES if self.gives_away(position.word, last.text) else None
+        else:
+            result = self.ended_by(position.word, last.text)
+        all_played = len(position.utterances) >= 2 * position.max_turns
+        return result or (TIE if all_played else None)
 
     def legal(self, position: GameState, text: str) -> bool:
-        """Whether the role that speaks next may say this text: the oracle not the word."""
-        by_oracle = position.next_role(self.roles) == self.knows
-        return not by_oracle or not self.judge.mentions(text, position.word)
+        """Whether the role that speaks next may say this text; the other role may say anything."""
+        knows = position.next_role(self.roles) == self.knows
+        return not (knows and self.gives_away(position.word, text))
+
+    def gives_away(self, word: str, text: str) -> bool:
+        """Whether a text may not be said by the role that knows the word: it says it."""
+        return self.judge.mentions(text, word)
+
+    def ended_by(self, word: str, text: str) -> GameResult | None:
+        """The result that an utterance of the other role brings about, if any."""
+        return NAMED if self.judge.mentions(text, word) else None
 
 
-GameRules = Taboo | Naming
+@dataclass(frozen=True)
+class Taboo(GameRules):
+    """The attacker tries to make the defender say the word (Yao et al., 2021).
+
+    The attacker must not say it; the defender loses if it does, except as a guess. A game whose
+    attacker says the word or makes a guess is not valid: the released code leaves it out of
+    training, and the paper out of win rates.
+    """
+
+    roles: tuple[str, str] = ("attacker", "defender")
+    knows: str = "attacker"
+
+    def gives_away(self, word: str, text: str) -> bool:
+        """Neither the word nor a guess may be said."""
+        return self.judge.mentions(text, word) or self.judge.guess(text, word) is not None
+
+    def ended_by(self, word: str, text: str) -> GameResult | None:
+        """A guess ends the game; any other utterance with the word loses it."""
+        right = self.judge.guess(text, word)
+        if right is not None:
+            return GUESSED if right else WRONG_GUESS
+        return UTTERED if self.judge.mentions(text, word) else None
+
+
+GAMES = {"taboo": Taboo, "twenty_questions": GameRules, "guess_my_city": GameRules}
+
+
+def rules_of(game: str, judge: str) -> GameRules:
+    """The rules of the game of this name, with the judge of this name in JUDGES."""
+    return GAMES[game](JUDGES[judge]())
+
+
+def decided_state(game: GameRules, position: GameState) -> tuple[GameState, GameResult | None]:
+    """The state after the first utterance that ended the game, and its result.
+
+    returns: the whole position and None where the game goes on
+    """
+    for count in range(1, len(position.utterances) + 1):
+        state = replace(position, utterances=position.utterances[:count])
+        if result := game.outcome(state):
+            return state, result
+    return position, None

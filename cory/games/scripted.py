@@ -112,11 +112,11 @@ def _rows(words: Sequence[str]) -> dict[str, int]:
     return rows
 
 
-@dataclass(frozen=True)
+@dataclass
 class Heard:
     """The evidence about the target word in the utterances so far."""
 
-    hints: list[int]  # columns of hints given by the role that knows the word
+    hints: list[int]  # columns of hints given by the role that knows the word, each once
     answers: list[tuple[list[int], bool]]  # columns of a question, and its answer
     ruled_out: list[int]  # rows of words that were said without ending the game
     asked: list[int]  # columns of the last question, if it is not answered yet
@@ -144,22 +144,19 @@ class Script:
 
     def hear(self, position: GameState) -> Heard:
         """The evidence in the utterances so far."""
-        hints: list[int] = []
-        answers: list[tuple[list[int], bool]] = []
-        ruled_out: list[int] = []
-        asked: list[int] = []
+        heard = Heard([], [], [], [])
         for utterance in position.utterances:
             rows, columns = self.associations.read(utterance.text)
-            ruled_out += rows
+            heard.ruled_out += rows
             if utterance.role != self.game.knows:
-                asked = columns
+                heard.asked = columns
                 continue
-            hints += columns
+            heard.hints += [column for column in columns if column not in heard.hints]
             first = tokens(utterance.text)[:1]
-            if asked and first in self.replies:
-                answers.append((asked, first == self.replies[True]))
-            asked = []
-        return Heard(list(dict.fromkeys(hints)), answers, ruled_out, asked)
+            if heard.asked and first in self.replies:
+                heard.answers.append((heard.asked, first == self.replies[True]))
+            heard.asked = []
+        return heard
 
     def evidence(self, heard: Heard, planned: Sequence[int] = ()) -> np.ndarray:
         """(W,) log of the belief in each word, up to a constant.
@@ -192,7 +189,8 @@ class Script:
         yes = bool(self.goes_with[row, heard.asked].any())
         hints = config.separator.join(self.associations.hints[column] for column in chosen)
         texts = [text.format(hints=hints, answer=config.answers[yes]) for text in config.hint]
-        return _one([text for text in texts if self.game.legal(position, text)] or [hints], draw)
+        legal = [text for text in texts if self.game.legal(position, text)]
+        return str(draw.choice(legal or [hints]))
 
     def usable(self, position: GameState, row: int, heard: Heard) -> list[int]:
         """The best new legal hints, best first; unassociated ones only after all others."""
@@ -219,15 +217,15 @@ class Script:
         """A guess, once the highest belief in a target word is enough, or a question."""
         config, heard = self.config, self.hear(position)
         believed = belief(self.evidence(heard))
-        last = position.turn + 1 == position.max_turns
+        last = len(position.utterances) // 2 + 1 == position.max_turns
         top = int(believed.argmax())
         if believed[top] >= (config.last_confidence if last else config.confidence):
-            return _one(config.guess, draw).format(word=self.associations.words[top])
+            return str(draw.choice(config.guess)).format(word=self.associations.words[top])
         if config.questions == "suspects":
             words = self._suspects(believed, draw)
         else:
             words = self._halves(believed, heard, draw)
-        return _one(config.ask, draw).format(words=config.separator.join(words))
+        return str(draw.choice(config.ask)).format(words=config.separator.join(words))
 
     def _suspects(self, believed: np.ndarray, draw: Draw) -> list[str]:
         """Words drawn by the belief in them, but for the first: saying it may lose the game."""
@@ -253,11 +251,6 @@ class Script:
 
 def belief(evidence: np.ndarray) -> np.ndarray:
     """Softmax over the first axis; uniform where every word is ruled out (-inf)."""
-    highest = evidence.max(axis=0)
-    odds = np.exp(evidence - np.where(np.isfinite(highest), highest, 0.0))
-    odds = np.where(np.isfinite(highest), odds, 1.0)
+    evidence = np.where(np.isfinite(evidence.max(axis=0)), evidence, 0.0)
+    odds = np.exp(evidence - evidence.max(axis=0))
     return np.asarray(odds / odds.sum(axis=0))
-
-
-def _one(sentences: Sequence[str], draw: Draw) -> str:
-    return sentences[int(draw.integers(len(sentences)))]

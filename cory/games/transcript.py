@@ -10,8 +10,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from cory.config import ConfigError, require
-from cory.games import decided_state
-from cory.games.rules import TIE, GameResult, GameRules, GameState, GameUtterance
+from cory.games.rules import TIE, GameResult, GameRules, GameState, GameUtterance, decided_state
 from cory.games.words import tokens
 
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]  # as 32 bits hold them
@@ -41,11 +40,6 @@ class FinishedGame(BaseModel):
     def outcome(self) -> GameResult:
         """How the game ended."""
         return GameResult(self.winners or (), self.reason, self.valid)
-
-    @property
-    def turns(self) -> int:
-        """Number of turns played, the last one perhaps by one role only."""
-        return (len(self.utterances) + 1) // 2
 
     def as_line(self) -> dict[str, Any]:
         """The game as a line of JSON holds it."""

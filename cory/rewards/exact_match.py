@@ -9,7 +9,7 @@ from cory.config import ConfigError, ExactMatchConfig
 from cory.episode import Episode
 from cory.rewards import Reward
 from cory.tasks import Task
-from cory.tasks.answer_kinds import judged
+from cory.tasks.answers import judged
 
 
 class ExactMatch(Reward):

@@ -28,7 +28,7 @@ from cory.models.tokenization import Texts
 from cory.rewards import Reward
 from cory.runs.export import VALUE_HEAD, load_head, load_likelihood_coef
 from cory.tasks import Task
-from cory.tasks.answer_kinds import judge_rest
+from cory.tasks.answers import judge_rest
 
 ADAPTER = "adapter_config.json"
 Reading = tuple[list[int], list[int]]  # token ids: context, and those that a score precedes

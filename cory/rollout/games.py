@@ -136,7 +136,7 @@ class Opponents:
         kind: itself | start | scripted | endpoint, or the folder of a run
         """
         if kind == "scripted":
-            return {role: Seat(script) for role, script in self.task.players().items()}
+            return {role: Seat(script) for role, script in self.task.players.items()}
         player = {"itself": self.policy.name, "start": kind, ENDPOINT: kind}.get(kind, name)
         return dict.fromkeys(self.task.game.roles, Seat(player, remote=kind == ENDPOINT))
 

@@ -172,10 +172,10 @@ def build_parts(config: Config) -> Parts:
     require(
         algorithm.iterations == 0
         or isinstance(algorithm, OfflineConfig)  # several games may be about the same word
-        or algorithm.prompts_drawn() <= task.sampler.rows,
+        or algorithm.prompts_drawn() <= len(task.sampler.rows),
         f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration}) draws "
-        f"{algorithm.prompts_drawn()} different prompts, which exceeds the {task.sampler.rows} "
-        f"training prompts of task={config.task.name}",
+        f"{algorithm.prompts_drawn()} different prompts, which exceeds the "
+        f"{len(task.sampler.rows)} training prompts of task={config.task.name}",
     )
     # refused now rather than after the last iteration
     held_out = task.held_out(config.evaluation.prompts, config.evaluation.split)

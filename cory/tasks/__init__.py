@@ -4,14 +4,11 @@ A new task is a class with the members of `Task`, and a line in the table TASKS 
 cory/config/experiment.py. May import: config, distributed, episode, games.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:  # they need torch and numpy, which the command does without
-    from cory.episode import Prompt
-    from cory.seeding import EpochSampler
+from cory.episode import Prompt
+from cory.seeding import EpochSampler
 
 
 class Form(Protocol):
@@ -19,19 +16,15 @@ class Form(Protocol):
 
     def prompt_of(self, text: str) -> Prompt:
         """A text that is not in the task's data as a prompt of this task, without an answer."""
-        ...
 
     def read(self, response: str) -> Hashable | None:
         """The answer in a response, equal to any other form of the same; None: unreadable."""
-        ...
 
     def is_right(self, response: str, answer: str) -> bool:
         """Whether the response gives the prompt's answer; an unreadable one is wrong."""
-        ...
 
     def observer_context(self, query: str, answers: Sequence[str]) -> str:
         """The prompt of an agent that sees the answers of others to `query`."""
-        ...
 
 
 class Task(Form, Protocol):
@@ -41,26 +34,10 @@ class Task(Form, Protocol):
     data: finished agents then need no data (cory/inference).
     """
 
-    @property
-    def sampler(self) -> EpochSampler:
-        """Draws the training prompts; `rows` is their number. A checkpoint keeps its state."""
-        ...
+    sampler: EpochSampler  # of training prompts; `rows` are all. A checkpoint keeps its state
 
     def sample(self, count: int) -> list[Prompt]:
         """The next training prompts; they depend on the data stream alone."""
-        ...
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` prompts of a split, `train` or `test`, or all; the same every time."""
-        ...
-
-
-class NoAnswers:
-    """Part of a form whose prompts have no answers: nothing is read, and nothing is right."""
-
-    def read(self, response: str) -> None:
-        """None: the response gives no answer."""
-
-    def is_right(self, response: str, answer: str) -> bool:
-        """False: prompts have no answers."""
-        return False

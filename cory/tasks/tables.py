@@ -22,21 +22,14 @@ class Row:
 
 
 def rows_of(
-    source: str,
-    path: str,
-    split: str,
-    *,
-    key: str = "task.path",
-    subset: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    source: str, path: str, split: str, key: str = "task.path", subset: str | None = None
 ) -> list[Row]:
     """The rows of a split, or of a slice of it as `train[:90%]`; a file is the split `train`.
 
     source: hub | path
     key: the setting that `path` comes from
-    columns: setting that names a column -> the column's name
     subset: as in `hub_table`
-    Raises ConfigError where the data or a column cannot be had, or there is no row.
+    Raises ConfigError where the data cannot be had, or there is no row.
     """
     if source == "hub":
         table = hub_table(path, subset, split, key).to_list()
@@ -48,20 +41,19 @@ def rows_of(
         numbers = rows_of_split(split, split.partition("[")[0], len(table))
         rows = [Row(f"{file.name}:{number + 1}", table[number]) for number in numbers]
     require(bool(rows), f"{key}={path}: there is no row in split {split}")
-    require_columns(list(rows[0].values), (columns or {}).items())
     return rows
 
 
-def require_columns(names: Sequence[str], wanted: Iterable[tuple[str, str]]) -> None:
+def require_columns(rows: Sequence[Row], wanted: Iterable[tuple[str, str | None]]) -> None:
     """ConfigError for a column that is not in the data.
 
-    wanted: (setting that names a column, the column's name)
+    wanted: (setting that names a column, the column's name); None: none is named
     """
+    names = list(rows[0].values)
     for key, name in wanted:
-        require(
-            name in names,
-            f"{key}={name} is not in the data; it has {', '.join(names)}{nearest(name, names)}",
-        )
+        if name is not None and name not in names:
+            known = f"it has {', '.join(names)}{nearest(name, names)}"
+            raise ConfigError(f"{key}={name} is not in the data; {known}")
 
 
 def hub_table(path: str, subset: str | None, split: str, key: str) -> Any:
@@ -163,8 +155,7 @@ def _csv_rows(file: Path) -> Rows:
 def _parquet_rows(file: Path) -> Rows:
     from pyarrow.parquet import ParquetFile  # noqa: PLC0415  as in hub_table; datasets brings it
 
-    rows: Rows = ParquetFile(file).read().to_pylist()
-    return rows
+    return list(ParquetFile(file).read().to_pylist())
 
 
 READERS: Mapping[str, Callable[[Path], Rows]] = {

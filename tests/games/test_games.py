@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cory.games import rules_of
 from cory.games.prompts import GamePrompts
-from cory.games.rules import GameState
+from cory.games.rules import GameState, rules_of
 from cory.games.transcript import read_games
 from cory.games.words import one_form_each, playable, without_forms_of
 from cory.tasks.game import GameTask

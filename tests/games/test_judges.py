@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.games import decided_state, rules_of
-from cory.games.rules import GameResult, GameState
+from cory.games.rules import GameResult, GameState, decided_state, rules_of
 
 # word, what the attacker says, and how it ends: by whole words | as the released code judges
 ATTACKER = [

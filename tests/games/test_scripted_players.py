@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from cory.config import GameConfig
-from cory.games import decided_state, rules_of
-from cory.games.rules import GameState
+from cory.games.rules import GameState, decided_state, rules_of
 from cory.games.scripted import SMOOTHING, Script, associate, belief
 from tests.support.game_settings import settings_of
 

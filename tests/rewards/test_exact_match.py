@@ -11,7 +11,7 @@ from cory.config import ExactMatchConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.rewards.exact_match import ExactMatch
 from cory.tasks import Form
-from cory.tasks.answer_kinds import judge_rest
+from cory.tasks.answers import judge_rest
 
 
 class LastDigit:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from cory.config import Config
-from cory.games import rules_of
-from cory.games.rules import BROKE_RULES
+from cory.games.rules import BROKE_RULES, rules_of
 from cory.rewards.game_outcome import GameOutcome
 from cory.runs import signals
 from cory.runs.signals import Stopped

@@ -11,8 +11,7 @@ import pytest
 
 from cory.config import Config, ConfigError
 from cory.episode import Prompt
-from cory.games import rules_of
-from cory.games.rules import GameState
+from cory.games.rules import GameState, rules_of
 from cory.games.transcript import FinishedGame
 from cory.rollout.games import Seat, WordGame, fitting
 from cory.rollout.scheduler import RollOut

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cory.config import InstructionsConfig
-from cory.tasks.instructions import load_instructions
+from cory.tasks.game import load_instructions
 from tests.tasks.rows import write_rows
 
 ROWS = [

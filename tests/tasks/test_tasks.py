@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from cory.tasks.imdb import ImdbTask, Review, clean, package_reviews
+from cory.tasks.imdb import ImdbTask, clean, package_reviews
 from tests.support.composing import parsed
 from tests.tasks.rows import write_rows
 
@@ -15,7 +16,7 @@ SLICES = ["task.train_split='train[:90%]'", "task.test_split='train[90%:]'"]
 
 
 @pytest.fixture(scope="module")
-def parts() -> dict[str, list[Review]]:
+def parts() -> dict[str, pd.DataFrame]:
     return {name: package_reviews(name) for name in ("lm", "classifier", "train", "test")}
 
 
@@ -28,26 +29,22 @@ def file_task(path: Path, tokenizer: Any, *overrides: str, seed: int = 0) -> Imd
     return task(tokenizer, *where, *overrides, seed=seed)
 
 
-def test_the_parts_of_the_package_share_no_review(parts: dict[str, list[Review]]) -> None:
+def test_the_parts_of_the_package_share_no_review(parts: dict[str, pd.DataFrame]) -> None:
     sizes = {name: len(reviews) for name, reviews in parts.items()}
     # 3,000 and 1,000, less the 26 whose text an earlier part has
     assert sizes == {"lm": 10_000, "classifier": 11_000, "train": 2_979, "test": 995}
     for one, other in combinations(parts, 2):
-        rows, texts = (
-            {getattr(review, field) for review in parts[one]}
-            & {getattr(review, field) for review in parts[other]}
-            for field in ("row", "text")
-        )
-        assert not rows, (one, other)
+        assert not {*parts[one].index} & {*parts[other].index}, (one, other)
+        texts = {*parts[one]["text"]} & {*parts[other]["text"]}
         # the data set holds 38 reviews twice that language model and judge have both seen
         assert len(texts) == (38 if (one, other) == ("lm", "classifier") else 0), (one, other)
 
 
-def test_the_parts_of_the_package_are_always_the_same(parts: dict[str, list[Review]]) -> None:
-    assert package_reviews("test") == parts["test"]
-    assert {name: part[0].row for name, part in parts.items()} == FIRST_ROWS
+def test_the_parts_of_the_package_are_always_the_same(parts: dict[str, pd.DataFrame]) -> None:
+    assert package_reviews("test").equals(parts["test"])
+    assert {name: part.index[0] for name, part in parts.items()} == FIRST_ROWS
     for name, part in parts.items():
-        assert 0.48 < np.mean([review.label for review in part]) < 0.52, name
+        assert 0.48 < part["label"].mean() < 0.52, name
 
 
 # a new version of NumPy or of the package that moved the parts would let prompts be seen before

@@ -1,4 +1,4 @@
 """Runs untrusted programs and slow comparisons in child processes with limits.
 
-May import: config, distributed, tasks.answers, tasks.tables.
+May import: config, distributed, tasks.tables.
 """

@@ -1,6 +1,6 @@
 r"""The program of a child process that compares formulas by math-verify.
 
-Not imported: equality.py starts it as `python comparer.py SECONDS MEMORY`. Each input line is a
+Not imported: ../formulas.py starts it as `python comparer.py SECONDS MEMORY`. Each input line is a
 list of two formulas in JSON, each output line `true` or `false`. A comparison of more than SECONDS
 of processor time, as one that would write out 10^{10^{10}}, ends the process.
 """
@@ -12,7 +12,7 @@ import resource
 import signal
 import sys
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from math_verify import LatexExtractionConfig, parse, verify
@@ -51,11 +51,9 @@ def compare_formulas(seconds: int, memory: int) -> None:
 def equal(one: str, other: str) -> bool:
     """Whether the formulas are equal in both orders: the library treats the first differently."""
     left, right = parsed(one), parsed(other)
-    return all(
-        # no time limit of the library, which uses a handler in Python
-        verify(*pair, allow_set_relation_comp=True, timeout_seconds=None)
-        for pair in ((left, right), (right, left))
-    )
+    # no time limit of the library, which uses a handler in Python
+    same = partial(verify, allow_set_relation_comp=True, timeout_seconds=None)
+    return bool(same(left, right) and same(right, left))
 
 
 @lru_cache(maxsize=1_000)

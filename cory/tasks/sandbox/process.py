@@ -20,7 +20,7 @@ from pathlib import Path
 
 from cory import distributed
 from cory.config import ProgramsConfig, PromptsConfig, require
-from cory.tasks.tables import Row, rows_of
+from cory.tasks.tables import Row, require_columns, rows_of
 
 GUARD = Path(__file__).with_name("guard.py")
 WALL = 5  # seconds of wall time per second of processor time; other work may slow a program down
@@ -75,11 +75,12 @@ def answered_questions(config: PromptsConfig, split: str) -> list[Row]:
     """The questions of a split whose program returns a whole number, with it."""
     assert config.programs is not None  # the caller has looked
     programs, key = config.programs, "task.programs.path"
+    rows = rows_of(config.source, programs.path, split, key)
     columns = {
         "task.programs.question_column": programs.question_column,
         "task.programs.code_column": programs.code_column,
     }
-    rows = rows_of(config.source, programs.path, split, key=key, columns=columns)
+    require_columns(rows, columns.items())
     texts = [str(row.values[programs.code_column]) for row in rows]
     distributed.note(f"runs {len(texts)} programs of {key}={programs.path}")
     # several processes must have the same answers: a program may end in time in one of them alone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cory.tasks.answers import calculable, last_box, plain_formula
+from cory.tasks.formulas import calculable, last_box, plain_formula
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cory.tasks.sandbox.equality import equal
+from cory.tasks.formulas import equal
 
 
 @pytest.mark.parametrize(
