@@ -52,6 +52,7 @@ class Policy:
         self._engine = engine
         self._stored = stored
         self.hardware = hardware
+        self.responses_at_once = hardware.responses_at_once
         if hardware.cuda_graphs:
             with self.whole():
                 said = f"hardware.cuda_graphs=true: {bundle.said}"
@@ -126,7 +127,7 @@ class Policy:
                 return found[::-1]
 
             said = distributed.map_rows(
-                range(len(rows)), self.hardware.responses_at_once, answer, lambda n: len(rows[n])
+                range(len(rows)), self.responses_at_once, answer, lambda n: len(rows[n])
             )
         plain = not bundle.config.special_tokens_in_text
         return [
