@@ -1,7 +1,4 @@
-"""Public reasoning benchmarks by lm-evaluation-harness, on the agents of a finished run.
-
-May import: inference and everything below.
-"""
+"""Public reasoning benchmarks by lm-evaluation-harness, on the agents of a finished run."""
 
 import importlib.util
 import json

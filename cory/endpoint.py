@@ -1,7 +1,4 @@
-"""A chat model behind an OpenAI-compatible endpoint: requests in parallel, replies kept on disk.
-
-May import: config, distributed, episode, runs.
-"""
+"""A chat model behind an OpenAI-compatible endpoint: requests in parallel, replies kept on disk."""
 
 import hashlib
 import json

@@ -1,7 +1,4 @@
-"""Agents of a finished run: they answer any prompt, alone or in their roles.
-
-May import: algorithms, evaluation and everything below.
-"""
+"""Agents of a finished run: they answer any prompt, alone or in their roles."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -9,6 +9,7 @@ if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.disable()  # looking for garbage would be a quarter of the time that imports take
 
+import math
 import os
 import time
 from argparse import ArgumentParser, Namespace
@@ -24,7 +25,15 @@ from hydra.types import RunMode
 from hydra.version import setbase
 from omegaconf import DictConfig, OmegaConf
 
-from cory.config import Config, ConfigError, OfflineConfig, PromptsConfig, parse_config, require
+from cory.config import (
+    Config,
+    ConfigError,
+    OfflineConfig,
+    PromptsConfig,
+    nearest,
+    parse_config,
+    require,
+)
 from cory.config.names import key_of
 from cory.models.paths import resolve
 from cory.runs.run_dir import (
@@ -32,8 +41,8 @@ from cory.runs.run_dir import (
     TIME,
     is_complete,
     lock,
-    objective_of,
     prepare,
+    read_record,
     require_agents,
     require_own,
     unfinished_run,
@@ -158,21 +167,6 @@ def refuse_early(run_dir: Path, config: Config) -> None:
             not getattr(config, name) or find_spec(name) is not None,
             f'{name} needs the package {name}: pip install ".[{name}]"',
         )
-    require_evaluations(config)
-
-
-def require_evaluations(config: Config) -> None:
-    """For `keep_best`, a metric of evaluations that is there more than once, and of agents."""
-    best = str(config.keep_best)
-    require(
-        config.keep_best is None or not config.algorithm.speaks_remotely(),
-        f"keep_best={best} needs agents: a model behind an endpoint speaks for all",
-    )
-    require(
-        not best.startswith("eval/") or config.evaluate_every > 0,
-        f"keep_best={best} needs evaluate_every above 0: agents that are evaluated only at the end "
-        f"cannot be compared with those of before",
-    )
 
 
 def work(run_dir: Path, config: Config, name: str) -> None:
@@ -188,6 +182,20 @@ def work(run_dir: Path, config: Config, name: str) -> None:
         print(f"{name} {how} {time.monotonic() - began:.0f} s", flush=True)
     if not finished:
         raise JobFailed
+
+
+def objective_of(run_dir: Path, metric: str | None) -> float | None:
+    """The last value of a metric that a finished run logged; None where none is named.
+
+    ConfigError for a metric that the run does not have, and for a value that is not finite.
+    """
+    if metric is None:
+        return None
+    final = (read_record(run_dir) or {}).get("final", {})
+    said = f"objective={metric} of the run in {run_dir}"
+    require(metric in final, f"{said}: no such metric{nearest(metric, sorted(final))}")
+    require(math.isfinite(final[metric]), f"{said} is {final[metric]}, not a number")
+    return float(final[metric])
 
 
 def choose_run_dir(config: Config, cfg: DictConfig) -> Path:

@@ -19,7 +19,7 @@ from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
 from cory.rollout.scheduler import REPLIES, EndpointActor
 from cory.rollout.team import CreditRule, credit_rule, team_play
-from cory.runs.export import export_agents, load_agent
+from cory.runs.export import export_agents
 from cory.runs.run_dir import AGENTS
 from cory.seeding import uniforms
 from cory.trainers.parts import Parts
@@ -121,7 +121,7 @@ class OpponentPool:
     def _enter(self, version: int) -> None:
         if version not in (0, self.present):
             folder = self._place(version) / AGENTS / self.learner.name
-            load_agent(self.version.model, folder, self.version.bundle.config, POOL)
+            self.version.model.load(folder, POOL, self.version.bundle.config.remote_code)
         self.present = version
 
     def _place(self, done: int) -> Path:

@@ -202,6 +202,10 @@ class Config(Settings):
         return self.evaluation.before and trains
 
     def conflicts(self) -> Conflicts:
+        if self.keep_best is not None and self.algorithm.speaks_remotely():
+            yield "keep_best", "needs agents: a model behind an endpoint speaks for all"
+        if str(self.keep_best).startswith("eval/") and self.evaluate_every == 0:
+            yield "keep_best", "needs evaluate_every above 0: one evaluation is compared with none"
         if self.parallel_runs in (None, 1):
             return
         if self.hardware.device != "cpu" or self.hardware.nodes > 1:  # they share its cores

@@ -1,4 +1,4 @@
 """Evaluates agents on held-out prompts: responses, debates, games, verifiers, diversity.
 
-An evaluation can be interrupted and resumed. May import: rollout, rewards and everything below.
+An evaluation can be interrupted and resumed.
 """

@@ -1,4 +1,4 @@
 """Pure maths on tensors and numbers: credit, advantages, losses, votes, statistics.
 
-No models, no files, no processes. May import: episode.
+No models, no files, no processes.
 """

@@ -1,6 +1,6 @@
 """Language models, their adapters and value heads, sampling, and the DeepSpeed engine around them.
 
-`bundle` decides how agents share a model. May import: config, distributed, episode, functional.
+`bundle` decides how agents share a model.
 """
 
 import logging

@@ -11,17 +11,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
 from transformers.pytorch_utils import Conv1D
 
-from cory.config import ModelConfig
+from cory.config import ConfigError, ModelConfig
 from cory.functional.logprobs import LogitsOf, aligned_right, training_kl, training_logprobs
+from cory.models.loading import load_language_model, load_tensors
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
     from cory.models.lora import SharedBase
@@ -35,6 +39,8 @@ DTYPES = {
 }
 BY_ROWS = "eager_by_rows"  # the library's word for it, once registered
 EAGER = ("eager", BY_ROWS)
+VALUE_HEAD = "value_head.safetensors"  # file in an exported agent's folder
+LIKELIHOOD_COEF = "likelihood_coef"  # in the notes of a verifier's value head, unless it is 0
 PART_BYTES = 8 * 2**20  # of one float32 number for each pair of tokens
 
 
@@ -76,6 +82,25 @@ class ValueHead(nn.Linear):
         hidden = F.dropout(hidden, self.probability, self.training)
         return super().forward(hidden).squeeze(-1).float()
 
+    def save(self, path: Path, coef: float) -> None:
+        """Write a safetensors file; coef: a verifier's likelihood_coef, which it notes."""
+        weights = {k: v.detach().float().cpu().clone() for k, v in self.named_parameters()}
+        save_file(weights, path, {LIKELIHOOD_COEF: repr(coef)} if coef else None)
+
+    def load(self, path: Path, key: str) -> float:
+        """Read such a file; ConfigError where it is damaged or of another width.
+
+        key: the setting and value that named it
+        returns: the coefficient that it notes, 0 if none
+        """
+        try:
+            self.load_state_dict(load_tensors(path))
+        except (ConfigError, RuntimeError) as error:
+            said = " ".join(str(error).split())
+            raise ConfigError(f"{key}: its value head cannot be loaded: {said}") from error
+        with safe_open(path, "pt") as file:
+            return float((file.metadata() or {}).get(LIKELIHOOD_COEF, "0"))
+
 
 class ActorCriticModel(nn.Module):
     """A language model, with or without a value head on its last hidden states (Ma et al., eq. 10).
@@ -112,6 +137,35 @@ class ActorCriticModel(nn.Module):
             for name, weight in self.named_parameters()
             if self.base is None or f".{self.name}." in name or is_of_head(name)
         }
+
+    def load(self, folder: Path, setting: str, remote_code: bool) -> None:
+        """Read the weights of an exported agent; ConfigError where they do not fit.
+
+        The value head of an agent that was trained without one stays as it is. One that this model
+        has no use for is not read.
+
+        folder: in `agents/` of a run
+        setting: the one that named the run, for refusals
+        remote_code: whether the checkpoint's own Python may run
+        """
+        key = f"{setting}={folder.parent.parent}"
+        if self.base is None:
+            source = load_language_model(
+                str(folder), setting, keep_dropout=False, remote_code=remote_code
+            )
+            try:
+                self.lm.load_state_dict(source.state_dict())
+            except RuntimeError as error:
+                raise ConfigError(f"{key}: {self.name} has other layers") from error
+        else:
+            self.base.load(self.name, folder)
+        if self.value_head is None:
+            return
+        if (folder / VALUE_HEAD).exists():
+            self.value_head.load(folder / VALUE_HEAD, key)
+        else:
+            said = f"{key} has no value heads: {self.name} begins with a new one"
+            print(f"note: {said}", file=sys.stderr)
 
     def forward(
         self,

@@ -1,7 +1,6 @@
 """Rewards: each fills `turn.score` of all turns of an episode but absent ones.
 
-A new reward is a `Reward`, and a line in the table REWARDS of cory/config/experiment.py. May
-import: config, distributed, endpoint, episode, functional, games, models, runs, tasks.
+A new reward is a `Reward`, and a line in the table REWARDS of cory/config/experiment.py.
 """
 
 from abc import ABC, abstractmethod

@@ -15,6 +15,7 @@ from cory.functional.logprobs import pad_turns
 from cory.functional.losses import verdict_logits
 from cory.models.actor_critic import (
     DTYPES,
+    VALUE_HEAD,
     ActorCriticModel,
     ValueHead,
     cast_weights,
@@ -26,7 +27,6 @@ from cory.models.loading import load_tokenizer
 from cory.models.paths import require_context_length
 from cory.models.tokenization import Texts
 from cory.rewards import Reward
-from cory.runs.export import VALUE_HEAD, load_head, load_likelihood_coef
 from cory.tasks import Task
 from cory.tasks.answers import judge_rest
 
@@ -141,9 +141,8 @@ class Verifier(Reward):
 
             load_adapter(lm, self.folder)
         head = ValueHead(lm)
-        load_head(head, path, f"reward.path={config.path}")
         model = ActorCriticModel("verifier", lm, value_head=head)
-        model.likelihood_coef = load_likelihood_coef(path)
+        model.likelihood_coef = head.load(path, f"reward.path={config.path}")
         return model
 
     def score(self, episodes: list[Episode]) -> None:

@@ -1,4 +1,1 @@
-"""What a run leaves on disk: its directory, records, checkpoints, exported agents; mirrors.
-
-May import: config, distributed, episode, models.
-"""
+"""What a run leaves on disk: its directory, records, checkpoints, exported agents; mirrors."""

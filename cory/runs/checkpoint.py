@@ -40,6 +40,7 @@ class Checkpoints:
             "hardware.zero_stage": hardware.zero_stage,
         }
         self.keep_last = keep_last
+        self.state_file = f"state_{distributed.rank()}.pt"
         if distributed.rank() == 0:
             for left in self.folder.glob(f"*{PART}"):  # of a start that was killed
                 shutil.rmtree(left)
@@ -60,7 +61,7 @@ class Checkpoints:
             distributed.wait_for_all()
             for agent in agents.values():
                 agent.engine.save(part)
-            torch.save(state, part / state_file())
+            torch.save(state, part / self.state_file)
             distributed.wait_for_all()
             distributed.first_works(partial(self._publish, part, place, done))
         except (torch.OutOfMemoryError, torch.distributed.DistError):
@@ -87,7 +88,7 @@ class Checkpoints:
         done = distributed.first_works(partial(self._inspect, place))
         for agent in agents.values():
             agent.engine.load(place)
-        return done, load_plain(place / state_file())
+        return done, load_plain(place / self.state_file)
 
     def _inspect(self, place: Path) -> int:
         """The iterations before a checkpoint; ConfigError where the run cannot go on from it."""
@@ -142,7 +143,3 @@ class Checkpoints:
         sync(self.folder.parent)
         for old in self._places()[self.keep_last :]:
             shutil.rmtree(old, ignore_errors=True)
-
-
-def state_file() -> str:
-    return f"state_{distributed.rank()}.pt"

@@ -1,28 +1,22 @@
 """Export of agents to folders that other programs load, and starting runs from such folders."""
 
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
 from omegaconf import OmegaConf
-from safetensors import safe_open
-from safetensors.torch import save_file
-from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from cory import distributed
-from cory.config import Config, ConfigError, ModelConfig, require
-from cory.models.actor_critic import DTYPES, ActorCriticModel
-from cory.models.loading import load_language_model, load_tensors
+from cory.config import Config, ModelConfig, require
+from cory.models.actor_critic import DTYPES, VALUE_HEAD, ActorCriticModel
 from cory.models.paths import resolve
 from cory.models.policy import Policy
 from cory.runs.files import sync, sync_tree
 from cory.runs.run_dir import AGENTS, SETTINGS, require_agents
 
-VALUE_HEAD = "value_head.safetensors"
 HEAD = f"`{VALUE_HEAD}`: weight (1, H), bias (1,) on the last hidden state.\n\n"
 CARD = """\
 ---
@@ -37,7 +31,6 @@ reward={config.reward.name}, {done} iterations of {prompts} prompts.
 
 {head}    {load}
 """
-LIKELIHOOD_COEF = "likelihood_coef"  # in the notes of a verifier's value head, unless it is 0
 
 
 def export_agents(
@@ -96,12 +89,7 @@ def export(
     else:
         model.base.save(model.name, folder, base_of(path))
     if model.value_head is not None:
-        head = {
-            key: value.detach().float().cpu().clone()
-            for key, value in model.value_head.named_parameters()
-        }
-        coef = model.likelihood_coef
-        save_file(head, folder / VALUE_HEAD, {LIKELIHOOD_COEF: repr(coef)} if coef else None)
+        model.value_head.save(folder / VALUE_HEAD, model.likelihood_coef)
     tokenizer.save_pretrained(folder)
     (folder / "README.md").write_text(card, encoding="utf-8")
     # safetensors lets nobody else read what it writes, whatever the umask says
@@ -151,7 +139,7 @@ def start_from(
     """Load the weights of a finished run's agents into models; arguments as `agent_folders`."""
     folders = agent_folders(run_dir, [model.name for model in models], config, group, setting)
     for model in models:
-        load_agent(model, folders[model.name], config, setting)
+        model.load(folders[model.name], setting, config.remote_code)
 
 
 def agent_folders(
@@ -181,47 +169,3 @@ def agent_folders(
         f"serve as many",
     )
     return found
-
-
-def load_agent(model: ActorCriticModel, folder: Path, config: ModelConfig, setting: str) -> None:
-    """Load the weights of an exported agent into a model; setting: as for `agent_folders`.
-
-    The value head of an agent that was trained without one stays as it is. One that the model has
-    no use for is not read.
-    """
-    run_dir = folder.parent.parent
-    if model.base is None:
-        source = load_language_model(
-            str(folder), setting, keep_dropout=False, remote_code=config.remote_code
-        )
-        try:
-            model.lm.load_state_dict(source.state_dict())
-        except RuntimeError as error:
-            raise ConfigError(f"{setting}={run_dir}: {model.name} has other layers") from error
-    else:
-        model.base.load(model.name, folder)
-    if model.value_head is None:
-        return
-    if (folder / VALUE_HEAD).exists():
-        load_head(model.value_head, folder / VALUE_HEAD, f"{setting}={run_dir}")
-    else:
-        said = f"{setting}={run_dir} has no value heads: {model.name} begins with a new one"
-        print(f"note: {said}", file=sys.stderr)
-
-
-def load_head(head: nn.Module, path: Path, key: str) -> None:
-    """Load a value head; ConfigError where the file is damaged or of another width.
-
-    key: the setting and value that named it
-    """
-    try:
-        head.load_state_dict(load_tensors(path))
-    except (ConfigError, RuntimeError) as error:
-        said = " ".join(str(error).split())
-        raise ConfigError(f"{key}: its value head cannot be loaded: {said}") from error
-
-
-def load_likelihood_coef(path: Path) -> float:
-    """The coefficient that a verifier was trained with; path: of its value head."""
-    with safe_open(path, "pt") as file:
-        return float((file.metadata() or {}).get(LIKELIHOOD_COEF, "0"))

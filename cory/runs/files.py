@@ -71,18 +71,13 @@ def append_lines(path: Path, lines: Iterable[Line]) -> None:
     size = path.stat().st_size if path.exists() else 0
     try:
         with path.open("ab") as file:
-            file.write("".join(map(encoded, lines)).encode())
+            file.writelines(f"{json.dumps(line, ensure_ascii=False)}\n".encode() for line in lines)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         with contextlib.suppress(OSError):
             os.truncate(path, size)  # others may write later, and not after a torn line
         raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def encoded(line: Line) -> str:
-    """A line of a .jsonl file."""
-    return json.dumps(line, ensure_ascii=False) + "\n"
 
 
 def read_lines(path: Path) -> list[Line]:

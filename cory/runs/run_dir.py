@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import Config, ConfigError, MaftConfig, flat, nearest, require
+from cory.config import Config, ConfigError, MaftConfig, flat, require
 from cory.runs.files import write_whole
 
 SETTINGS = "config.yaml"
@@ -202,10 +201,12 @@ def require_extensible(run_dir: Path, config: Config, earlier: int) -> None:
     wanted = config.algorithm.iterations
     if wanted == earlier:
         return
-    obstacle = why_it_cannot_grow(config, earlier) if has_checkpoint(run_dir) else None
+    states = (run_dir / CHECKPOINTS).glob(f"*/{MANIFEST}")
+    goes_on = any(path.parent.suffix != PART for path in states)
+    obstacle = why_it_cannot_grow(config, earlier) if goes_on else None
     if wanted < earlier:
         obstacle = "a run can be given more iterations, not fewer; choose another run_dir"
-    elif read_record(run_dir) is not None and not has_checkpoint(run_dir):
+    elif read_record(run_dir) is not None and not goes_on:
         obstacle = (
             f"it is finished and kept no training state: run it again with keep_state=true, or "
             f"begin a new run from its agents with init_from={run_dir}"
@@ -228,12 +229,6 @@ def why_it_cannot_grow(config: Config, earlier: int) -> str | None:
     return None
 
 
-def has_checkpoint(run_dir: Path) -> bool:
-    """Whether a run has saved a state to go on from."""
-    found = (run_dir / CHECKPOINTS).glob(f"*/{MANIFEST}")
-    return any(path.parent.suffix != PART for path in found)
-
-
 def runs_below(folder: Path) -> list[Path]:
     """The run directories in or below a folder; what a run keeps of earlier agents is no run."""
     found = {path.parent for path in folder.rglob(SETTINGS)}
@@ -247,20 +242,6 @@ def read_record(run_dir: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
-
-
-def objective_of(run_dir: Path, metric: str | None) -> float | None:
-    """The last value of a metric that a finished run logged; None where none is named.
-
-    ConfigError for a metric that the run does not have, and for a value that is not finite.
-    """
-    if metric is None:
-        return None
-    final = (read_record(run_dir) or {}).get("final", {})
-    said = f"objective={metric} of the run in {run_dir}"
-    require(metric in final, f"{said}: no such metric{nearest(metric, sorted(final))}")
-    require(math.isfinite(final[metric]), f"{said} is {final[metric]}, not a number")
-    return float(final[metric])
 
 
 def is_complete(run_dir: Path, config: Config) -> bool:

@@ -1,4 +1,1 @@
-"""Starts, iterates and stops the processes of a run: launch -> processes -> worker -> loop.
-
-May import everything but train.
-"""
+"""Starts, iterates and stops the processes of a run: launch -> processes -> worker -> loop."""

@@ -177,8 +177,12 @@ class Loop:
         kind = {"kind": BEFORE} if request.untrained else {}
         self.record.log_lines([line | kind for line in request.lines])
         self.record.log_lines([{"iteration": iteration, **asdict(request.scores)}], SCORES)
-        of_reward = seconds_of(self.reward)
-        return request.scores.metrics() if request.untrained else metrics | of_reward
+        seconds = {  # of the reward's calls; its other metrics are about training
+            key.replace("time/", "time/eval_"): value
+            for key, value in self.reward.metrics().items()
+            if key.startswith("time/")
+        }
+        return request.scores.metrics() if request.untrained else metrics | seconds
 
     def _save(self, done: int, trained: bool = False, algorithm: Any = None) -> None:
         """Write a checkpoint after `done` iterations.
@@ -241,16 +245,6 @@ def check_names(config: Config, iteration: int, metrics: Metrics) -> None:
         require(not (of_evaluation and known), f"{said} this run{hint}")
         if iteration == 0 and not of_evaluation:
             distributed.note(f"{said} the first iteration{hint}")
-
-
-def seconds_of(reward: Reward) -> Metrics:
-    """Seconds of a reward's calls in an evaluation; its other metrics are about training."""
-    prefix = "time/"
-    return {
-        f"{prefix}eval_{key.removeprefix(prefix)}": value
-        for key, value in reward.metrics().items()
-        if key.startswith(prefix)
-    }
 
 
 def due(iteration: int, every: int) -> bool:

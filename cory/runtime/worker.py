@@ -125,13 +125,12 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
 
 def check_devices(hardware: HardwareConfig) -> None:
     """Refuse where this machine lacks a GPU for each of its processes."""
-    if hardware.device == "cuda":
-        found, said = torch.cuda.device_count(), f"hardware.processes={hardware.processes}"
-        require(found > 0, "hardware.device=cuda: this machine has no GPU; hardware=cpu needs none")
-        require(
-            hardware.processes <= found,
-            f"{said}: this machine has {found} CUDA devices, and one process needs one",
-        )
+    found = torch.cuda.device_count()
+    require(
+        hardware.device == "cpu" or hardware.processes <= found,
+        f"hardware.device=cuda hardware.processes={hardware.processes}: each process needs a GPU, "
+        f"and this machine has {found}; hardware=cpu needs none",
+    )
 
 
 def check_context(config: Config, bundle: ModelBundle) -> None:
@@ -164,7 +163,8 @@ def build_parts(config: Config) -> Parts:
     algorithm = config.algorithm
     bundles = [bundle] if partner is None else [bundle, partner]
     # where another model speaks, this one only counts the tokens of prompts
-    for one in [] if algorithm.speaks_remotely() else bundles:
+    speaking = [] if algorithm.speaks_remotely() else bundles
+    for one in speaking:
         check_context(config, one)
     task: Task = builder("task", config.task.name)(config.task, bundle.tokenizer, streams.data)
     run = RunFacts(Path(config.run_dir), algorithm.iterations)
@@ -179,8 +179,8 @@ def build_parts(config: Config) -> Parts:
     )
     # refused now rather than after the last iteration
     held_out = task.held_out(config.evaluation.prompts, config.evaluation.split)
-    for one, prompt in product(bundles, held_out[:1]):
-        if one.config.chat and not algorithm.speaks_remotely():
+    for one, prompt in product(speaking, held_out[:1]):
+        if one.config.chat:
             one.texts.render(prompt.opening)
     for text, one in product(config.evaluation.probes, bundles):
         tokens = one.texts.tokens(task.prompt_of(text).opening)
@@ -190,7 +190,7 @@ def build_parts(config: Config) -> Parts:
             f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
             f"exceed the context of {one.group}={one.config.name} ({one.context_length} tokens)",
         )
-    for one in () if algorithm.speaks_remotely() else bundles:
+    for one in speaking:
         _ = one.pretrained  # loaded when all else is known to fit
     return Parts(config, plan_of(config), bundle, partner, task, reward, streams)
 

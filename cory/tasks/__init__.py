@@ -1,7 +1,7 @@
 """Tasks: prompts, the answers to them, and the prompts of agents that answer after others.
 
 A new task is a class with the members of `Task`, and a line in the table TASKS of
-cory/config/experiment.py. May import: config, distributed, episode, games.
+cory/config/experiment.py.
 """
 
 from collections.abc import Hashable, Sequence

@@ -13,7 +13,7 @@ from cory.models.bundle import ModelBundle, StoredWeights, load_frozen
 from cory.models.engine import Engine
 from cory.models.policy import Policy, PPOPolicy
 from cory.rewards import Reward
-from cory.runs.export import agent_folders, load_agent, start_from
+from cory.runs.export import agent_folders, start_from
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.trainers.steps import Stateful
@@ -161,7 +161,7 @@ class Parts:
         head = self.config.algorithm.has_value_head()
         for model in bundle.new_models([*names, *others], self.streams.init, head):
             if model.name in folders:
-                load_agent(model, folders[model.name], bundle.config, "init_from")
+                model.load(folders[model.name], "init_from", bundle.config.remote_code)
             yield model
 
     def _policies(

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from cory import distributed
 from cory.config import PPOConfig
-from cory.episode import Batch, Episode, Metrics, Turn, absent_turn, turns_of
+from cory.episode import Batch, Episode, Metrics, absent_turn, turns_of
 from cory.evaluation.evaluate import Evaluator, TeamEvaluator
 from cory.functional.advantages import (
     batch_normalised,
@@ -114,7 +114,9 @@ class PPOTrainer:
         metrics: Metrics = {"rollout/response_limit": float(limit)}
         learners = self.agents if self.learners is None else self.learners(iteration)
         for agent in self.agents.values():
-            turns = self._whole_minibatches(turns_of(self.episodes, agent.name))
+            turns = turns_of(self.episodes, agent.name)
+            missing = -len(turns) % self.config.minibatch_size  # in the last minibatch
+            turns += [absent_turn(t.agent, t.role, t.round) for t in turns[:1]] * missing
             if all(turn.absent for turn in turns):
                 continue  # every debate had ended: there is nothing to learn
             batch = agent.annotate(turns)
@@ -143,11 +145,6 @@ class PPOTrainer:
             for agent in self.agents.values():
                 sampling_as_trained.enter_context(agent.rolling_out())
             return roll_out(self.play, prompts)
-
-    def _whole_minibatches(self, turns: list[Turn]) -> list[Turn]:
-        """The turns, and absent ones that fill the last minibatch."""
-        missing = -len(turns) % self.config.minibatch_size
-        return turns + [absent_turn(one.agent, one.role, one.round) for one in turns[:1]] * missing
 
     def _learn(self, agent: PPOPolicy, batch: Batch, so_far: Metrics, iteration: int) -> Metrics:
         """Update one agent on its turns; the first update is checked before and after it.

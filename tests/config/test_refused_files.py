@@ -59,9 +59,9 @@ def test_models_and_data_that_cannot_be_used_are_refused(
 
 def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    said = "^hardware.processes=4: this machine has 1 CUDA devices, and one process needs one$"
+    said = r"^hardware\.device=cuda hardware\.processes=4: each process needs a GPU, and .+ has 1;"
     with pytest.raises(ConfigError, match=said):
         check_devices(parsed("hardware=gpu4_zero2").hardware)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    with pytest.raises(ConfigError, match=r"^hardware\.device=cuda: this machine has no GPU"):
+    with pytest.raises(ConfigError, match=r"processes=1: .+ has 0; hardware=cpu needs none"):
         check_devices(parsed("hardware=gpu1").hardware)

@@ -11,7 +11,6 @@ import pytest
 
 from cory.config import ConfigError
 from cory.runtime.loop import Loop, check_names
-from cory.train import require_evaluations
 from tests.support.commands import metrics
 from tests.support.composing import parsed
 from tests.support.warm import WarmCommand
@@ -97,11 +96,11 @@ def test_iterations_without_the_metric_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_evaluations_that_are_never_made_and_agents_that_there_are_not_are_refused() -> None:
-    with pytest.raises(ConfigError, match="needs evaluate_every above 0"):
-        require_evaluations(parsed("keep_best=eval/score/agent_0"))
+    with pytest.raises(ConfigError, match=r"eval/score/agent_0: needs evaluate_every above 0"):
+        parsed("keep_best=eval/score/agent_0")
     words = ["experiment=maft/gpt35_arithmetic_base", "evaluate_every=1"]
-    with pytest.raises(ConfigError, match="keep_best=eval/vote/turn_1 needs agents"):
-        require_evaluations(parsed(*words, "keep_best=eval/vote/turn_1"))
+    with pytest.raises(ConfigError, match="keep_best=eval/vote/turn_1: needs agents"):
+        parsed(*words, "keep_best=eval/vote/turn_1")
 
 
 @pytest.mark.slow

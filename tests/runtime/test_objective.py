@@ -14,8 +14,9 @@ from hydra.core.utils import JobReturn, JobStatus
 
 from cory import train
 from cory.config import ConfigError
-from cory.runs.run_dir import METRICS, RECORD, objective_of, read_settings, settings_digest
+from cory.runs.run_dir import METRICS, RECORD, read_settings, settings_digest
 from cory.runtime.launch import JobFailed
+from cory.train import objective_of
 from tests.support.composing import compose_config
 
 SCORE = "eval/score/agent_0"

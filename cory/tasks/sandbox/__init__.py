@@ -1,4 +1,1 @@
-"""Runs untrusted programs and slow comparisons in child processes with limits.
-
-May import: config, distributed, tasks.tables.
-"""
+"""Runs untrusted programs and slow comparisons in child processes with limits."""
