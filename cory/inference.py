@@ -36,7 +36,7 @@ from cory.rollout.team import team_play
 from cory.runs.export import start_from
 from cory.runs.run_dir import read_settings
 from cory.seeding import Streams
-from cory.trainers.parts import Parts
+from cory.trainers.components import Components
 from cory.user_function import load_function
 
 
@@ -158,8 +158,10 @@ class TrainedTeam:
         config = self.config
         reward: Any = None
         models = self.models["model"], self.models.get("partner")
-        parts = Parts(config, plan_of(config), *models, self.form, reward, Streams(config.seed))
-        return TrainedDebates(config.algorithm, parts)
+        components = Components(
+            config, plan_of(config), *models, self.form, reward, Streams(config.seed)
+        )
+        return TrainedDebates(config.algorithm, components)
 
     def _loaded(self, folders: Mapping[str, Path]) -> dict[str, Policy]:
         """The policies of these names, each from a run, without value heads."""

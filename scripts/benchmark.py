@@ -47,14 +47,14 @@ def time_cory(overrides: Sequence[str], iterations: int) -> list[float]:
     from cory.config import builder, parse_config  # noqa: PLC0415
     from cory.models.engine import start_process_group  # noqa: PLC0415
     from cory.runtime.hydra_setup import compose  # noqa: PLC0415
-    from cory.runtime.worker import build_parts, keep_freed_memory  # noqa: PLC0415
+    from cory.runtime.worker import build_components, keep_freed_memory  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
         config = parse_config(compose(*overrides, f"run_dir={folder}/run"))
         start_process_group(config.hardware.device)
         keep_freed_memory()
         algorithm = builder("algorithm", config.algorithm.name)(
-            config.algorithm, build_parts(config)
+            config.algorithm, build_components(config)
         )
         rows = [algorithm.step(iteration) for iteration in range(iterations + 1)]
     return [row["time/iteration_s"] for row in rows[1:]]

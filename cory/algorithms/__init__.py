@@ -1,7 +1,7 @@
 """Algorithms: trainers assembled from components, one file per method. Read it beside its paper.
 
-A new algorithm is a function from its settings and `Parts` to an `Algorithm`, and a line in the
-table ALGORITHMS of cory/config/experiment.py.
+A new algorithm is a function from its settings and `Components` to an `Algorithm`, and a line in
+the table ALGORITHMS of cory/config/experiment.py.
 """
 
 from collections.abc import Mapping

@@ -8,8 +8,8 @@ from cory.episode import Episode, Metrics, Prompt, score_of
 from cory.functional.credit import mean_over_roles, own_and_later, own_score
 from cory.rollout.scheduler import Cast, Play
 from cory.rollout.team import credit_rule
+from cory.trainers.components import Components
 from cory.trainers.metrics import role_metrics, transfer_metrics
-from cory.trainers.parts import Parts
 from cory.trainers.ppo import PPOTrainer
 
 # observer_context(query, answers so far) -> the observer's prompt
@@ -72,9 +72,9 @@ def shared_sum(episodes: Iterable[Episode]) -> None:
             turn.credit = total
 
 
-def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
+def build_cory(config: CoryConfig, components: Components) -> PPOTrainer:
     """A pioneer and its observers, copies of one model, rewarded by the sum of their scores."""
-    agents = parts.new_ppo_policies(config.names())
+    agents = components.new_ppo_policies(config.names())
     shared = {"all": shared_sum, "mean": mean_over_roles, "later": own_and_later}
     roles = Roles(list(agents))
 
@@ -87,15 +87,15 @@ def build_cory(config: CoryConfig, parts: Parts) -> PPOTrainer:
             for agent in agents.values():
                 agent.engine.reset_optimizer()
                 agent.start_statistics()
-            parts.streams.restart("length", "sampling", "shuffle")
+            components.streams.restart("length", "sampling", "shuffle")
 
     def describe(episodes: list[Episode], metrics: Metrics) -> Metrics:
-        return role_metrics(episodes, metrics) | transfer_metrics(episodes, parts.bundle.stops)
+        return role_metrics(episodes, metrics) | transfer_metrics(episodes, components.bundle.stops)
 
-    transfer = parts.task.observer_context if config.knowledge_transfer else None
+    transfer = components.task.observer_context if config.knowledge_transfer else None
     credit = credit_rule(config.credit, shared) if config.collective_reward else own_score
     return PPOTrainer(
-        parts,
+        components,
         agents,
         pioneer_observer(roles, transfer),
         credit,

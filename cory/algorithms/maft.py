@@ -24,15 +24,15 @@ from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Identified, Plain, SumUp, Told
 from cory.rollout.scheduler import REPLIES, Cast, EndpointActor, Play
 from cory.tasks import Form, Task
-from cory.trainers.parts import Parts
+from cory.trainers.components import Components
 from cory.trainers.supervised import FinetunePlan, SupervisedTrainer
 
 BASE = "base"  # the untrained model
 
 
-def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
+def build_maft(config: MaftConfig, components: Components) -> SupervisedTrainer:
     """Agents fine-tuned on their own debates, iteration by iteration."""
-    debate = partial(maft_debate, config, parts.task, parts.bundle)
+    debate = partial(maft_debate, config, components.task, components.bundle)
     evaluated = debate(config.evaluation_agents, config.evaluation_turns)
     policies: dict[str, Policy] = {}
     pretrained: dict[str, Tensor] = {}
@@ -40,37 +40,39 @@ def build_maft(config: MaftConfig, parts: Parts) -> SupervisedTrainer:
     endpoint: Endpoint | None = None
     if config.endpoint is None:
         if config.start == "base":  # before policies are built: they may round the loaded weights
-            loaded = parts.bundle.pretrained.named_parameters()
+            loaded = components.bundle.pretrained.named_parameters()
             pretrained = {name: weight.detach() for name, weight in loaded}
-        policies = parts.new_policies(config.names())
+        policies = components.new_policies(config.names())
         actors |= policies
         actors[BASE] = next(iter(policies.values())).reference(BASE)
     else:  # one model speaks for every agent, and none learns
-        endpoint = Endpoint(config.endpoint, Path(parts.config.run_dir) / REPLIES)
+        endpoint = Endpoint(config.endpoint, Path(components.config.run_dir) / REPLIES)
         actors |= {name: EndpointActor(name, endpoint) for name in (*config.names(), BASE)}
-    held_out = parts.task.held_out(parts.config.evaluation.prompts, parts.config.evaluation.split)
+    held_out = components.task.held_out(
+        components.config.evaluation.prompts, components.config.evaluation.split
+    )
     questions = [prompt.text for prompt in held_out]
-    diversity = Diversity(config.diversity, parts.bundle.device, questions)
+    diversity = Diversity(config.diversity, components.bundle.device, questions)
     evaluator = TeamEvaluator(
         policies,
-        parts.task,
-        parts.reward,
+        components.task,
+        components.reward,
         config.sampling,
         evaluated.play,
         actors,
         team_metrics=MaftMetrics(config, policies, actors[BASE], diversity, endpoint),
         alone=False,
-        rows=parts.config.hardware.responses_at_once,
+        rows=components.config.hardware.responses_at_once,
     )
     play: Play = debate(config.agents, config.turns).play
     if config.select == "correct":
-        play = hinted(config, parts.task, parts.bundle)
-    collector = DebateCollector(config, parts, play, policies, actors)
+        play = hinted(config, components.task, components.bundle)
+    collector = DebateCollector(config, components, play, policies, actors)
     starts: dict[str, dict[str, Tensor]] = {}
     if config.start == "base":
         starts = {name: initial_weights(policy, pretrained) for name, policy in policies.items()}
     return SupervisedTrainer(
-        parts,
+        components,
         policies,
         collector,
         evaluator,

@@ -16,7 +16,7 @@ from cory.functional.votes import Answers, VoteRule, agreeing, mix_critic_debate
 from cory.models.policy import Actor, Policy
 from cory.rollout.scheduler import Play, RollOut
 from cory.runs.signals import leave_if_asked
-from cory.trainers.parts import Parts
+from cory.trainers.components import Components
 from cory.trainers.supervised import CollectedExamples, Example
 
 # the first number of a random stream's key
@@ -31,26 +31,26 @@ class DebateCollector:
     """
 
     config: MaftConfig
-    parts: Parts
+    components: Components
     play: Play
     policies: Mapping[str, Policy]
     actors: Mapping[str, Actor]
 
     def __call__(self, iteration: int) -> CollectedExamples:
         """The examples of every policy."""
-        prompts = self.parts.task.sample(self.config.prompts_per_iteration)
+        prompts = self.components.task.sample(self.config.prompts_per_iteration)
         episodes = self._debates(iteration, prompts)
         # by one process: where formulas are compared, time may run out in one and not in another
         selected = partial(self._selected, iteration, prompts, episodes)
         examples, metrics = distributed.first_works(selected)
         metrics |= shortened_share(episodes)
-        return CollectedExamples(examples, episodes[: self.parts.config.samples_kept], metrics)
+        return CollectedExamples(examples, episodes[: self.components.config.samples_kept], metrics)
 
     def _selected(
         self, iteration: int, prompts: Sequence[Prompt], episodes: Sequence[Episode]
     ) -> tuple[dict[str, list[Example]], Metrics]:
         """Of the debates about these prompts, the examples of every policy."""
-        config, task = self.config, self.parts.task
+        config, task = self.config, self.components.task
         debates = [
             # a hinted second answer (STaR) is no round of a debate
             answers_in(episode, config.agents, task.read)[: config.turns]
@@ -74,8 +74,8 @@ class DebateCollector:
     def _debates(self, iteration: int, prompts: list[Prompt]) -> list[Episode]:
         """A debate about each problem."""
         sampling = self.config.sampling
-        size = self.parts.config.hardware.responses_at_once * distributed.count()
-        key = (self.parts.config.seed, "debates", iteration)
+        size = self.components.config.hardware.responses_at_once * distributed.count()
+        key = (self.components.config.seed, "debates", iteration)
         episodes: list[Episode] = []
         for start in range(0, len(prompts), size):
             # the debates of an iteration may take hours: they can be left after each batch
@@ -136,14 +136,14 @@ class DebateCollector:
         for episode in episodes:
             bare = episode.turns[0].context_ids
             for turn in episode.turns:
-                right = self.parts.task.is_right(turn.response, str(episode.prompt.answer))
+                right = self.components.task.is_right(turn.response, str(episode.prompt.answer))
                 if not turn.absent and right:
                     examples.append(Example(bare, turn.response_ids, 1.0))
                     break
         return {name: examples}
 
     def _draws(self, purpose: int, iteration: int, number: int) -> np.random.Generator:
-        return np.random.default_rng((self.parts.config.seed, purpose, iteration, number))
+        return np.random.default_rng((self.components.config.seed, purpose, iteration, number))
 
 
 def answers_in(

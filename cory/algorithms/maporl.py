@@ -16,16 +16,16 @@ from cory.rewards import Reward, ScoredOnce
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, Graded, Plain
 from cory.tasks.answers import judge_rest
-from cory.trainers.parts import Parts
+from cory.trainers.components import Components
 from cory.trainers.ppo import PPOTrainer
 
 
-def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
+def build_maporl(config: MaporlConfig, components: Components) -> PPOTrainer:
     """Debaters rewarded for their own answers and for the others' later ones."""
-    debates = TrainedDebates(config, parts)
+    debates = TrainedDebates(config, components)
     agents: dict[str, PPOPolicy] = {}
     for bundle, names in debates.names_by_bundle():
-        agents |= parts.new_ppo_policies(names, bundle)
+        agents |= components.new_ppo_policies(names, bundle)
     actors = debates.actors(agents)
     credit = DebateCredit(
         agents=config.agents,
@@ -42,19 +42,19 @@ def build_maporl(config: MaporlConfig, parts: Parts) -> PPOTrainer:
     by_score = config.shapes and config.bonus_from == "verifier"
 
     def assign_credit(episodes: list[Episode]) -> None:
-        judge_rest(parts.task, episodes)
+        judge_rest(components.task, episodes)
         for turn in (turn for episode in episodes for turn in episode.turns):
             turn.flawed = not turn.absent and breaks_guard(config, turn.response, turn.response_ids)
             # of a reward that is code of the user's, settings do not say what its scores are
             require(
                 not by_score or turn.absent or 0 <= score_of(turn) <= 1,
                 f"algorithm.bonus_from=verifier needs scores from 0 to 1; "
-                f"reward={parts.config.reward.name} gave {turn.score}",
+                f"reward={components.config.reward.name} gave {turn.score}",
             )
         credit(episodes)
 
     return PPOTrainer(
-        parts,
+        components,
         agents,
         debates.debate(config.agents, config.turns).play,
         assign_credit,
@@ -74,17 +74,17 @@ class TrainedDebates:
     """
 
     config: MaporlConfig | SFTConfig
-    parts: Parts
+    components: Components
 
     @cached_property
     def reward(self) -> Reward:
         """The run's; where debaters have seen scores, it keeps them."""
-        reward = self.parts.reward
+        reward = self.components.reward
         return ScoredOnce(reward) if self.config.verifier_feedback else reward
 
     def bundle_of(self, agent: int) -> ModelBundle:
         """The bundle of an agent's model: with a partner, every second agent's is the partner."""
-        bundle, partner = self.parts.bundle, self.parts.partner
+        bundle, partner = self.components.bundle, self.components.partner
         return bundle if partner is None or agent % self.config.agents % 2 == 0 else partner
 
     def names_by_bundle(self) -> list[tuple[ModelBundle, list[str]]]:
@@ -92,7 +92,7 @@ class TrainedDebates:
         named = self.config.policies().items()
         return [
             (bundle, [name for name, agent in named if self.bundle_of(agent) is bundle])
-            for bundle in (self.parts.bundle, self.parts.partner)
+            for bundle in (self.components.bundle, self.components.partner)
             if bundle is not None
         ]
 
@@ -105,19 +105,21 @@ class TrainedDebates:
 
     def reference(self, agent: int) -> str:
         """The name of the frozen reference of an agent's model."""
-        return "reference" if self.bundle_of(agent) is self.parts.bundle else "partner_reference"
+        return (
+            "reference" if self.bundle_of(agent) is self.components.bundle else "partner_reference"
+        )
 
     def actors(self, policies: Mapping[str, Policy]) -> dict[str, Actor]:
         """Every actor that `actor` may name."""
         actors: dict[str, Actor] = dict(policies)
         for policy in policies.values():
-            name = "reference" if policy.bundle is self.parts.bundle else "partner_reference"
+            name = "reference" if policy.bundle is self.components.bundle else "partner_reference"
             actors.setdefault(name, policy.reference(name))
         return actors
 
     def debate(self, agents: int, rounds: int) -> Debate:
         """A debate of so many agents and rounds."""
-        parts, config = self.parts, self.config
+        components, config = self.components, self.config
         limit = config.sampling.max_response_tokens
 
         def fits(agent: int, context: Context) -> bool:
@@ -125,14 +127,14 @@ class TrainedDebates:
             return bundle.texts.tokens(context) + limit <= bundle.context_length
 
         chat = Chat(Graded(config.prompts, config.verifier_feedback))
-        plain = Plain(parts.task)
+        plain = Plain(components.task)
         return Debate(
             agents=agents,
             rounds=rounds,
             speaker=self.actor,
             wording=lambda agent: chat if self.bundle_of(agent).config.chat else plain,
             fits=fits,
-            read=parts.task.read,
+            read=components.task.read,
             consensus=config.consensus,
             scored=config.verifier_feedback,
         )
@@ -141,12 +143,12 @@ class TrainedDebates:
         self, policies: Mapping[str, Policy], actors: Mapping[str, Actor]
     ) -> TeamEvaluator:
         """Debates of as many agents and rounds as the settings evaluate."""
-        config, parts = self.config, self.parts
+        config, components = self.config, self.components
         agents, rounds = config.evaluation_agents, config.evaluation_turns
         vote = VoteRule(config.vote_ties, config.unreadable_votes)
         return TeamEvaluator(
             policies,
-            parts.task,
+            components.task,
             self.reward,
             config.sampling,
             self.debate(agents, rounds).play,

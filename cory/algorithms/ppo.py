@@ -3,11 +3,11 @@
 from cory.config import PPOConfig
 from cory.functional.credit import own_score
 from cory.rollout.scheduler import single_turn
-from cory.trainers.parts import Parts
+from cory.trainers.components import Components
 from cory.trainers.ppo import PPOTrainer
 
 
-def build_ppo(config: PPOConfig, parts: Parts) -> PPOTrainer:
+def build_ppo(config: PPOConfig, components: Components) -> PPOTrainer:
     """One agent that answers the query and is rewarded by its own score."""
-    agents = parts.new_ppo_policies(config.names())
-    return PPOTrainer(parts, agents, single_turn(*agents), own_score)
+    agents = components.new_ppo_policies(config.names())
+    return PPOTrainer(components, agents, single_turn(*agents), own_score)

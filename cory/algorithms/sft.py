@@ -13,23 +13,23 @@ from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
 from cory.rollout.debate import Debate
 from cory.rollout.scheduler import RollOut
-from cory.trainers.parts import Parts
+from cory.trainers.components import Components
 from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer
 
 
-def build_sft(config: SFTConfig, parts: Parts) -> SupervisedTrainer:
+def build_sft(config: SFTConfig, components: Components) -> SupervisedTrainer:
     """Policies fine-tuned on the best debates between their frozen references."""
-    debates = TrainedDebates(config, parts)
+    debates = TrainedDebates(config, components)
     policies: dict[str, Policy] = {}
     for bundle, names in debates.names_by_bundle():
-        policies |= parts.new_policies(names, bundle)
+        policies |= components.new_policies(names, bundle)
     actors = debates.actors(policies)
     frozen = replace(
         debates.debate(config.agents, config.turns),
         speaker=lambda number, agent: debates.reference(agent),
     )
-    collector = BestDebates(config, parts, debates.reward, frozen, actors)
-    return SupervisedTrainer(parts, policies, collector, debates.evaluator(policies, actors))
+    collector = BestDebates(config, components, debates.reward, frozen, actors)
+    return SupervisedTrainer(components, policies, collector, debates.evaluator(policies, actors))
 
 
 @dataclass(frozen=True)
@@ -37,19 +37,19 @@ class BestDebates:
     """Collects examples from the debates of frozen models with the highest scores."""
 
     config: SFTConfig
-    parts: Parts
+    components: Components
     reward: Reward
     debate: Debate
     actors: Mapping[str, Actor]
 
     def __call__(self, iteration: int) -> CollectedExamples:
         """The turns of the best debates, each for the policy that speaks in its place."""
-        config, parts = self.config, self.parts
-        sampling, streams = config.sampling, parts.streams
+        config, components = self.config, self.components
+        sampling, streams = config.sampling, components.streams
         limit = draw_limit(sampling, streams.length)
         key = streams.key_of_roll_out()
         roll_out = RollOut(self.actors, limit, sampling, key, reward=self.reward)
-        episodes = roll_out(self.debate.play, parts.task.sample(config.prompts_per_iteration))
+        episodes = roll_out(self.debate.play, components.task.sample(config.prompts_per_iteration))
         self.reward.score(episodes)
         kept = best(episodes, config.keep_share)
         examples: dict[str, list[Example]] = {name: [] for name in config.policies()}

@@ -18,11 +18,11 @@ from cory.functional.losses import OfflineLoss, kl_imitation_loss, self_play_los
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.games import Opponents
 from cory.tasks.game import GameTask, Instructions
+from cory.trainers.components import Components
 from cory.trainers.offline import ExampleLoss, OfflineTrainer
-from cory.trainers.parts import Parts
 
 
-def build_imitation(config: OfflineConfig, parts: Parts) -> OfflineTrainer:
+def build_imitation(config: OfflineConfig, components: Components) -> OfflineTrainer:
     """A policy that imitates the winners of games."""
 
     def loss(
@@ -36,10 +36,10 @@ def build_imitation(config: OfflineConfig, parts: Parts) -> OfflineTrainer:
         credit=lambda turns: [1.0] * turns,
         weight=lambda turns: 1 / turns if whole else 1.0,
     )
-    return game_trainer(config, parts, loss, lesson)
+    return game_trainer(config, components, loss, lesson)
 
 
-def build_spag(config: SpagConfig, parts: Parts) -> OfflineTrainer:
+def build_spag(config: SpagConfig, components: Components) -> OfflineTrainer:
     """A policy that plays against itself and learns from the winners' utterances."""
     loss = partial(
         self_play_loss,
@@ -54,33 +54,33 @@ def build_spag(config: SpagConfig, parts: Parts) -> OfflineTrainer:
         kl_share=lambda turns: 1 / turns if whole else 1.0,
         threshold=config.threshold,
     )
-    return game_trainer(config, parts, loss, lesson)
+    return game_trainer(config, components, loss, lesson)
 
 
 def game_trainer(
-    config: OfflineConfig, parts: Parts, loss: ExampleLoss, lesson: Lesson
+    config: OfflineConfig, components: Components, loss: ExampleLoss, lesson: Lesson
 ) -> OfflineTrainer:
     """The trainer of either stage: a policy, those it plays against, and sets of games."""
-    task, reward, bundle = parts.task, parts.reward, parts.bundle
+    task, reward, bundle = components.task, components.reward, components.bundle
     assert isinstance(task, GameTask) and isinstance(reward, GameOutcome)
     others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
-    policy, frozen = parts.new_player(AGENT, others)
+    policy, frozen = components.new_player(AGENT, others)
     task.require_room(bundle.texts.tokens)
     bundle.texts.require_learnable()
-    opponents = Opponents(config, task, policy, frozen, Path(parts.config.run_dir))
+    opponents = Opponents(config, task, policy, frozen, Path(components.config.run_dir))
     instructions, carried = None, {}
     if config.instructions.per_iteration > 0:
         longest, context = config.instructions.max_tokens, bundle.context_length
         require(
             longest <= context or config.iterations == 0 or config.collect_only,
             f"algorithm.instructions.max_tokens={longest} exceeds the context of "
-            f"model={parts.config.model.name} ({context} tokens)",
+            f"model={components.config.model.name} ({context} tokens)",
         )
-        instructions = Instructions(config.instructions, parts.streams.data)
+        instructions = Instructions(config.instructions, components.streams.data)
         carried["instructions"] = instructions
-    collector = GameCollector(config, parts, task, reward, policy, opponents, lesson)
+    collector = GameCollector(config, components, task, reward, policy, opponents, lesson)
     return OfflineTrainer(
-        parts,
+        components,
         policy,
         collector,
         InstructionCollector(instructions, bundle.texts, config.instructions.max_tokens),

@@ -24,8 +24,8 @@ from cory.rollout.scheduler import RollOut
 from cory.runs.signals import leave_if_asked
 from cory.seeding import generator
 from cory.tasks.game import GameTask, Instructions
+from cory.trainers.components import Components
 from cory.trainers.offline import INSTRUCTION, OfflineExample, StoredGames
-from cory.trainers.parts import Parts
 
 AGENT = "agent_0"
 STYLE = 3  # begins the keys of the random numbers for prompts' paraphrases
@@ -47,7 +47,7 @@ class GameCollector:
     """Collects a set of games, played or read from a file, and selects what is learnt."""
 
     config: OfflineConfig
-    parts: Parts
+    components: Components
     task: GameTask
     reward: GameOutcome
     policy: Policy
@@ -57,11 +57,11 @@ class GameCollector:
     @cached_property
     def tokenizer(self) -> str:
         """The digest of the policy's tokenizer, which tells whose the token ids of games are."""
-        return vocabulary_digest(self.parts.bundle.tokenizer)
+        return vocabulary_digest(self.components.bundle.tokenizer)
 
     def fits(self, context: str) -> bool:
         """Whether a context is not too long."""
-        return self.parts.bundle.texts.tokens(context) <= self.task.config.max_prompt_tokens
+        return self.components.bundle.texts.tokens(context) <= self.task.config.max_prompt_tokens
 
     def __call__(self, epoch: int, again: bool) -> StoredGames:
         """The set of an epoch.
@@ -77,7 +77,7 @@ class GameCollector:
             requests, tokens = self.opponents.endpoint.spent()
             metrics["game/endpoint_requests"] = float(requests)
             metrics["game/endpoint_tokens"] = float(tokens)
-        kept = games[: self.parts.config.samples_kept]
+        kept = games[: self.components.config.samples_kept]
         return StoredGames(examples, [self._episode(played) for played in kept], metrics)
 
     def _read(self) -> list[FinishedGame]:
@@ -99,7 +99,7 @@ class GameCollector:
 
     def _play(self, epoch: int, again: bool) -> list[FinishedGame]:
         """Play every word once, many games side by side; those on disk are not played again."""
-        config, task, run = self.config, self.task, self.parts.config
+        config, task, run = self.config, self.task, self.components.config
         path = Path(run.run_dir) / "games" / f"epoch_{epoch:03d}.jsonl"
         games = GameSet(path, task.game, self.tokenizer)
         wanted = config.games_per_epoch
@@ -169,7 +169,7 @@ class GameCollector:
         selected: list[list[OfflineExample]] = []
         long = 0
         for number, played in enumerate(games):
-            key = (self.parts.config.seed, STYLE, epoch, number)
+            key = (self.components.config.seed, STYLE, epoch, number)
             own = list(self._game_examples(played, key, weights))
             selected.append([e for e in own if len(e.response_ids) <= longest])
             long += len(own) - len(selected[-1])
@@ -195,7 +195,7 @@ class GameCollector:
         self, played: FinishedGame, key: tuple[int, ...], weights: Mapping[str, float]
     ) -> Iterator[OfflineExample]:
         """The winners' utterances in a game, but empty ones."""
-        outcome, texts = self.reward.settled(played.outcome), self.parts.bundle.texts
+        outcome, texts = self.reward.settled(played.outcome), self.components.bundle.texts
         # token ids of another model's are not learnt from
         sampled = played.ids if played.tokenizer == self.tokenizer else None
         for role in self._roles(played):

@@ -22,29 +22,29 @@ from cory.rollout.team import CreditRule, credit_rule, team_play
 from cory.runs.export import export_agents
 from cory.runs.run_dir import AGENTS
 from cory.seeding import uniforms
-from cory.trainers.parts import Parts
+from cory.trainers.components import Components
 from cory.trainers.ppo import PPOTrainer
 from cory.user_function import load_function
 
 POOL = "pool"  # folder of the run directory: a folder per version, each like a run's own
 
 
-def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
+def build_team(config: TeamConfig, components: Components) -> PPOTrainer:
     """PPO for the agents that learn, each on what it has said."""
     function = load_function("algorithm.play", config.play)
     # those with a model of their own, by the folder of their run; None: of a pool
     others: dict[str, Path | None] = {name: Path(run) for name, run in config.runs.items()}
     others |= {name: None for name, kind in config.fixed_agents.items() if kind == "pool"}
-    agents, frozen = parts.new_ppo_team(config.names(), others)
+    agents, frozen = components.new_ppo_team(config.names(), others)
     frozen |= {
-        name: parts.partner_as(name)
+        name: components.partner_as(name)
         for name, kind in config.fixed_agents.items()
         if kind == "partner"
     }
-    actors = team_actors(config, agents, frozen, Path(parts.config.run_dir))
+    actors = team_actors(config, agents, frozen, Path(components.config.run_dir))
     first = next(iter(agents.values()))
     pools = {
-        name: OpponentPool(name, first, frozen[name], parts.config)
+        name: OpponentPool(name, first, frozen[name], components.config)
         for name, kind in config.fixed_agents.items()
         if kind == "pool"
     }
@@ -55,7 +55,7 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
             pool.after_step(iteration)
 
     play = team_play(function, config, actors)
-    reward = ReturnedOrScored(parts.reward, f"reward={parts.config.reward.name}")
+    reward = ReturnedOrScored(components.reward, f"reward={components.config.reward.name}")
     rules: dict[str, CreditRule] = {
         "own": own_return,
         "discounted": partial(own_return, discount=config.turn_discount),
@@ -65,7 +65,7 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
     }
     evaluator = TeamEvaluator(
         agents,
-        parts.task,
+        components.task,
         reward,
         config.sampling,
         play,
@@ -74,7 +74,7 @@ def build_team(config: TeamConfig, parts: Parts) -> PPOTrainer:
         alone=False,
     )
     return PPOTrainer(
-        parts,
+        components,
         agents,
         play,
         credit_rule(config.credit, rules),

@@ -21,24 +21,26 @@ from cory.rewards.verifier import readings
 from cory.seeding import Streams
 from cory.tasks import Task
 from cory.tasks.answers import judged
-from cory.trainers.parts import Parts
+from cory.trainers.components import Components
 from cory.trainers.supervised import CollectedExamples, Example, Losses, SupervisedTrainer
 
 VERIFIER = "verifier"
 Ask = Callable[[Sequence[Prompt], Sequence[str]], list[Turn]]  # texts about prompts -> answers
 
 
-def build_verifier(config: VerifierConfig, parts: Parts) -> SupervisedTrainer:
+def build_verifier(config: VerifierConfig, components: Components) -> SupervisedTrainer:
     """One policy whose value head judges answers of the model it started from."""
-    policies = parts.new_policies([VERIFIER])
+    policies = components.new_policies([VERIFIER])
     policies[VERIFIER].model.likelihood_coef = config.likelihood_coef
     author = policies[VERIFIER].reference("reference")
-    collector = AnswerCollector(config, policies[VERIFIER], author, parts.task, parts.streams)
+    collector = AnswerCollector(
+        config, policies[VERIFIER], author, components.task, components.streams
+    )
     return SupervisedTrainer(
-        parts,
+        components,
         policies,
         collector,
-        VerifierEvaluator(policies[VERIFIER], author, parts.task, config.sampling),
+        VerifierEvaluator(policies[VERIFIER], author, components.task, config.sampling),
         loss=partial(verdict_loss, config.likelihood_coef),
         metric_name=lambda what, policy: f"verifier/{what}",
         average=config.average,

@@ -55,7 +55,7 @@ REWARDS: Mapping[str, Option] = {
     "verifier": Option(task.VerifierRewardConfig, "cory.rewards.verifier:Verifier"),
     "game_outcome": Option(task.GameOutcomeConfig, "cory.rewards.game_outcome:GameOutcome"),
 }
-# builder: (settings, Parts) -> Algorithm
+# builder: (settings, Components) -> Algorithm
 ALGORITHMS: Mapping[str, Option] = {
     "ppo": Option(algorithm.PPOConfig, "cory.algorithms.ppo:build_ppo"),
     "grpo": Option(algorithm.PPOConfig, "cory.algorithms.ppo:build_ppo"),

@@ -58,7 +58,7 @@ from cory.runtime.launch import FINISHED, REFUSED, STOPPED, end_with_parent, lea
 from cory.runtime.loop import Loop
 from cory.seeding import Streams
 from cory.tasks import Task
-from cory.trainers.parts import Parts
+from cory.trainers.components import Components
 from cory.trainers.sanity_checks import FirstUpdateError
 from cory.trainers.steps import TrainingDiverged
 
@@ -99,14 +99,14 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
 
     digest: of the settings; checkpoints of others are not used
     """
-    parts = build_parts(config)
+    components = build_components(config)
     torch.manual_seed(config.seed + distributed.rank())  # dropout, where it is on
-    algorithm: Algorithm = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
+    algorithm: Algorithm = builder("algorithm", config.algorithm.name)(config.algorithm, components)
     agents = algorithm.agents
     record = Recorder(run_dir, config)
     checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
     export = partial(export_agents, agents, config, record.commit)
-    loop = Loop(algorithm, config, record, checkpoints, export, parts.reward)
+    loop = Loop(algorithm, config, record, checkpoints, export, components.reward)
     try:
         enter(SAVES)
         if stopping_anywhere():  # by a signal that came while all was built
@@ -147,7 +147,7 @@ def check_context(config: Config, bundle: ModelBundle) -> None:
     )
 
 
-def build_parts(config: Config) -> Parts:
+def build_components(config: Config) -> Components:
     """Load models and data, and refuse settings that do not fit them."""
     for scorer in judges(config.reward).values():
         build_scorer = builder("reward", scorer.name)
@@ -192,7 +192,7 @@ def build_parts(config: Config) -> Parts:
         )
     for one in speaking:
         _ = one.pretrained  # loaded when all else is known to fit
-    return Parts(config, plan_of(config), bundle, partner, task, reward, streams)
+    return Components(config, plan_of(config), bundle, partner, task, reward, streams)
 
 
 def keep_freed_memory() -> None:

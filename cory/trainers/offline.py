@@ -16,7 +16,7 @@ from cory.episode import Episode, Metrics, TokenRow
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import OfflineLoss, utterance_logprobs
 from cory.models.policy import Policy
-from cory.trainers.parts import Parts
+from cory.trainers.components import Components
 from cory.trainers.sanity_checks import (
     CheckedUpdate,
     FirstUpdateError,
@@ -84,7 +84,7 @@ class OfflineTrainer:
     Algorithms differ in the functions they pass, not by inheritance.
     """
 
-    parts: Parts
+    components: Components
     policy: Policy
     # epoch, whether it was collected before a restart -> its set of games
     collect: Callable[[int, bool], StoredGames]
@@ -96,7 +96,7 @@ class OfflineTrainer:
     episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
 
     def __post_init__(self) -> None:
-        self.config: OfflineConfig = self.parts.config.algorithm
+        self.config: OfflineConfig = self.components.config.algorithm
         self.agents = {self.policy.name: self.policy}
         self.updates = 0  # iterations from the first that changed weights on
         self.games: list[list[OfflineExample]] | None = None  # of the present set; None: not read
@@ -135,7 +135,7 @@ class OfflineTrainer:
         stored = self.collect(epoch, again)
         self.games, self.episodes = stored.examples, stored.episodes
         if not again:
-            stream = self.parts.streams.shuffle
+            stream = self.components.streams.shuffle
             self.order = torch.randperm(len(self.games), generator=stream).tolist()
             return stored.metrics
         if [*map(len, stored.examples)] != [*map(len, self.references)]:
@@ -217,7 +217,7 @@ class OfflineTrainer:
         size, epochs = config.minibatch_size, config.epochs
         steps = epochs * math.ceil(len(rows) / size)
         stage = Stage(place, config.per_epoch, config.learning_rate)
-        batches = minibatches(rows, size, epochs, self.parts.streams.shuffle)
+        batches = minibatches(rows, size, epochs, self.components.streams.shuffle)
         checked = checked_update(policy, self.agents)
         with nullcontext(CheckedUpdate()) if self.updates else checked as update:
             sums: dict[str, float] = {}
@@ -278,7 +278,7 @@ class OfflineTrainer:
             }
 
         each = [0 if row is None else row.tokens for row in rows]
-        step = optimiser_step(policy, rows, self.parts.plan.microbatch, objective, each)
+        step = optimiser_step(policy, rows, self.components.plan.microbatch, objective, each)
         return step | {"games": float(games), "instructions": float(instructions)}
 
     def _named(self, what: str) -> str:
@@ -286,7 +286,7 @@ class OfflineTrainer:
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimiser, which the engine keeps."""
-        return states_of({**self.parts.carried, **self.carried}) | {
+        return states_of({**self.components.carried, **self.carried}) | {
             "updates": self.updates,
             "order": list(self.order),
             "references": [list(own) for own in self.references],
@@ -294,7 +294,7 @@ class OfflineTrainer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        load_states({**self.parts.carried, **self.carried}, state)
+        load_states({**self.components.carried, **self.carried}, state)
         self.updates = state["updates"]
         self.order = list(state["order"])
         self.references = [list(own) for own in state["references"]]

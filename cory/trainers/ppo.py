@@ -35,8 +35,8 @@ from cory.models.generation import draw_limit
 from cory.models.policy import Actor, PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut
+from cory.trainers.components import Components
 from cory.trainers.metrics import agent_metrics, value_metrics
-from cory.trainers.parts import Parts
 from cory.trainers.sanity_checks import CheckedUpdate, check_first_batch, checked_update
 from cory.trainers.steps import (
     Clock,
@@ -70,7 +70,7 @@ class PPOTrainer:
     Algorithms differ in the functions they pass, not by inheritance.
     """
 
-    parts: Parts
+    components: Components
     agents: dict[str, PPOPolicy]
     play: Play  # an episode: who speaks, seeing what
     assign_credit: Callable[[list[Episode]], None]  # sets turn.credit
@@ -89,14 +89,14 @@ class PPOTrainer:
     episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
 
     def __post_init__(self) -> None:
-        parts = self.parts
-        self.config: PPOConfig = parts.config.algorithm
+        components = self.components
+        self.config: PPOConfig = components.config.algorithm
         self.actors = self.actors or self.agents
-        self.judge: Reward = self.reward or parts.reward
+        self.judge: Reward = self.reward or components.reward
         self.prompts_drawn = self.config.prompts_drawn()
         self.estimate = estimator_of(self.config)
         self.evaluate: Evaluator = self.evaluator or TeamEvaluator(
-            self.agents, parts.task, self.judge, self.config.sampling, self.play, self.actors
+            self.agents, components.task, self.judge, self.config.sampling, self.play, self.actors
         )
 
     def step(self, iteration: int) -> Metrics:
@@ -105,7 +105,7 @@ class PPOTrainer:
         Stopped while every episode waits for something outside; else it comes to its end.
         """
         clock = Clock()
-        limit = draw_limit(self.config.sampling, self.parts.streams.length)
+        limit = draw_limit(self.config.sampling, self.components.streams.length)
         self.episodes = self._roll_out(iteration, limit)
         clock.lap("rollout_s")
         self.judge.score(self.episodes)
@@ -135,9 +135,9 @@ class PPOTrainer:
     def _roll_out(self, iteration: int, limit: int) -> list[Episode]:
         """Episodes about newly drawn prompts, of responses of at most `limit` tokens."""
         config = self.config
-        drawn = self.parts.task.sample(self.prompts_drawn)
+        drawn = self.components.task.sample(self.prompts_drawn)
         prompts = [prompt for prompt in drawn for _ in range(config.samples_per_prompt)]
-        key = self.parts.streams.key_of_roll_out()
+        key = self.components.streams.key_of_roll_out()
         roll_out = RollOut(
             self.actors, limit, config.sampling, key, reward=self.judge, iteration=iteration
         )
@@ -198,12 +198,14 @@ class PPOTrainer:
         agent.updated = True
         steps = self.config.epochs * (len(batch) // self.config.minibatch_size)
         sums: dict[str, float] = {}
-        stream, size = self.parts.streams.shuffle, self.config.minibatch_size
+        stream, size = self.components.streams.shuffle, self.config.minibatch_size
         batches = minibatches(range(len(batch)), size, self.config.epochs, stream)
         for chosen in paced(batches, steps, stage, self.config, agent):
             objective = self._objective(agent, batch, estimate, torch.tensor(chosen))
             lengths = batch.attention_mask[chosen].sum(1).tolist()
-            step = optimiser_step(agent, chosen, self.parts.plan.microbatch, objective, lengths)
+            step = optimiser_step(
+                agent, chosen, self.components.plan.microbatch, objective, lengths
+            )
             if not add_step(sums, {key: value / steps for key, value in step.items()}):
                 break
         return {f"ppo/{key}/{agent.name}": value for key, value in sums.items()}
@@ -228,7 +230,7 @@ class PPOTrainer:
 
     @property
     def _stateful(self) -> dict[str, Stateful]:
-        return {**self.agents, **self.parts.carried, **self.carried}
+        return {**self.agents, **self.components.carried, **self.carried}
 
 
 def estimator_of(config: PPOConfig) -> Estimator:

@@ -16,7 +16,7 @@ from cory.episode import Episode, Metrics, TokenRow
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import weighted_nll
 from cory.models.policy import Policy
-from cory.trainers.parts import Parts
+from cory.trainers.components import Components
 from cory.trainers.sanity_checks import CheckedUpdate, checked_update
 from cory.trainers.steps import (
     Clock,
@@ -77,7 +77,7 @@ class SupervisedTrainer:
     Algorithms differ in the functions they pass, not by inheritance.
     """
 
-    parts: Parts
+    components: Components
     agents: Mapping[str, Policy]
     collect: Callable[[int], CollectedExamples]  # iteration -> the examples of every policy
     evaluate: Evaluator
@@ -91,7 +91,7 @@ class SupervisedTrainer:
     episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
 
     def __post_init__(self) -> None:
-        self.config: SupervisedConfig = self.parts.config.algorithm
+        self.config: SupervisedConfig = self.components.config.algorithm
         # iterations in which a policy learnt, from the first that changed weights on
         self.updates = dict.fromkeys(self.agents, 0)
         self.idle = dict.fromkeys(self.agents, 0)  # ... and in which it had no example
@@ -147,7 +147,7 @@ class SupervisedTrainer:
         policy.start_update(dropout=True)
         size = self.config.minibatch_size
         expected = epochs * math.ceil(len(examples) / size)
-        batches = minibatches(examples, size, epochs, self.parts.streams.shuffle)
+        batches = minibatches(examples, size, epochs, self.components.streams.shuffle)
         sums: dict[str, float] = {}
         for batch in paced(batches, expected, stage, self.config, policy):
             if not add_step(sums, self._minibatch(policy, batch)):
@@ -181,18 +181,18 @@ class SupervisedTrainer:
             }
 
         each = [0 if row is None else row.tokens for row in rows]
-        step = optimiser_step(policy, rows, self.parts.plan.microbatch, objective, each)
+        step = optimiser_step(policy, rows, self.components.plan.microbatch, objective, each)
         return step | {"whole": float(whole), "count": float(len(present)), "steps": 1.0}
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimisers, which the engines keep."""
-        return states_of(self.parts.carried) | {
+        return states_of(self.components.carried) | {
             "updates": dict(self.updates),
             "idle": dict(self.idle),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        load_states(self.parts.carried, state)
+        load_states(self.components.carried, state)
         self.updates = dict(state["updates"])
         self.idle = dict(state["idle"])

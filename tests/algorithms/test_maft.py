@@ -13,7 +13,7 @@ from cory import distributed
 from cory.algorithms.maft import finetune_plan, maft_debate
 from cory.config import MaftConfig
 from cory.episode import Turn
-from cory.runtime.worker import build_parts
+from cory.runtime.worker import build_components
 from cory.trainers.steps import Stage
 from cory.trainers.supervised import CollectedExamples
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
@@ -43,10 +43,10 @@ def test_who_speaks(maft: Settings, policies: str, first: list[str], later: list
 def test_names_tell_critics_where_there_are_some(maft: Settings, policies: str, kind: str) -> None:
     """In the second round; Table 6's untrained model speaks as both."""
     config = maft("algorithm.identities=true", f"algorithm.policies={policies}")
-    parts = build_parts(config)
-    wording = maft_debate(config.algorithm, parts.task, parts.bundle, 3, 2).wording(0)
+    components = build_components(config)
+    wording = maft_debate(config.algorithm, components.task, components.bundle, 3, 2).wording(0)
     rounds = [[Turn("a", "debater_0", 0, "", "7", [1], [1]) for _ in range(3)]]
-    (prompt,) = parts.task.sample(1)
+    (prompt,) = components.task.sample(1)
     assert f"Agent ID: {kind} (" in str(next(wording.contexts(prompt, rounds, 0)))
 
 
@@ -64,9 +64,9 @@ def test_unreadable_answers_give_labels_as_asked(maft: Settings) -> None:
     for unreadable in ("dropped", "counted"):
         rule = f"algorithm.unreadable_votes={unreadable}"
         trainer = build_agents(maft(rule, "algorithm.policies=single"))
-        trainer.parts.task.vowels = "a"  # few answers can be read
+        trainer.components.task.vowels = "a"  # few answers can be read
         collected = trainer.collect(0)
-        read = trainer.parts.task.read
+        read = trainer.components.task.read
         last = [[read(turn["response"]) for turn in d["turns"][3:]] for d in debates_of(collected)]
         labels = [voted(answers, unreadable) for answers in last]
         found[unreadable] = collected.metrics["debate/labelled/team"]
@@ -83,7 +83,7 @@ def test_each_agent_learns_from_its_own_answers_that_agree(maft: Settings, loss:
     """As Algorithm 1 says, written out once more."""
     trainer = build_agents(maft(f"algorithm.critic_loss={loss}"))
     collected = trainer.collect(0)
-    read = trainer.parts.task.read
+    read = trainer.components.task.read
     debates = debates_of(collected)
     assert len(debates) == 10
     for agent in range(3):
@@ -120,7 +120,7 @@ def test_right_answers_as_labels(maft: Settings, monkeypatch: pytest.MonkeyPatch
     found = {}
     for labels in ("vote", "answer"):
         trainer = build_agents(maft(f"algorithm.labels={labels}"))
-        task = trainer.parts.task
+        task = trainer.components.task
         sample = task.task.sample
         monkeypatch.setattr(
             task.task, "sample", lambda n, own=sample: [replace(p, answer="t") for p in own(n)]
@@ -143,7 +143,7 @@ def test_agreeing_answers_of_all_turns_and_agents_train_one_model(maft: Settings
     trainer = build_agents(maft("algorithm.policies=single", "algorithm.select=agreeing"))
     collected = trainer.collect(0)
     (examples,) = collected.examples.values()
-    read = trainer.parts.task.read
+    read = trainer.components.task.read
     expected = []
     for episode in debates_of(collected):
         label = voted([read(turn["response"]) for turn in episode["turns"][3:]])
@@ -168,10 +168,10 @@ def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: Settings) -> None:
     expected, hinted = [], 0
     for episode in debates_of(collected):
         first, second = episode["turns"]
-        if trainer.parts.task.is_right(first["response"], ""):
+        if trainer.components.task.is_right(first["response"], ""):
             assert second["response_ids"] == []
             expected.append((first["context_ids"], first["response_ids"]))
-        elif trainer.parts.task.is_right(second["response"], ""):
+        elif trainer.components.task.is_right(second["response"], ""):
             assert second["context"] == f"{episode['prompt']['text'].removesuffix(' So')} 7 So"
             expected.append((first["context_ids"], second["response_ids"]))
             hinted += 1
@@ -190,7 +190,7 @@ def test_the_first_process_says_what_is_right_and_what_is_learnt(
         f"run_dir={tmp_path / 'hinted'}",
     )
     trainer = build_agents(hinted)
-    task = type(trainer.collect.parts.task)  # type: ignore[attr-defined]
+    task = type(trainer.collect.components.task)  # type: ignore[attr-defined]
     monkeypatch.setattr(task, "is_right", lambda task, response, answer: True)
     episodes = trainer.collect(0).episodes
     assert episodes and all(episode.turns[1].absent for episode in episodes)
@@ -251,13 +251,13 @@ def test_from_the_base_again(maft: Settings, sharing: str, products: str, tmp_pa
     trainer.step(0)
     learnt = {k: v.detach().clone() for k, v in policy.engine.trainable.items()}
     examples = trainer.collect(1).examples["single"]
-    shuffle = trainer.parts.streams.shuffle.get_state()
+    shuffle = trainer.components.streams.shuffle.get_state()
     trainer._learn(policy, examples, 1)
     again = {k: v.detach().clone() for k, v in policy.engine.trainable.items()}
     assert any(not torch.equal(again[k], learnt[k]) for k in again)
     for name, value in start.items():  # by hand: back to the start, and the same once more
         policy.engine.trainable[name].data.copy_(value)
-    trainer.parts.streams.shuffle.set_state(shuffle)
+    trainer.components.streams.shuffle.set_state(shuffle)
     policy.engine.reset_optimizer()
     taken = trainer.finetune_plan("single", 1)
     trainer.update(policy, examples, taken.epochs, Stage(0, 1, taken.learning_rate))
@@ -271,10 +271,10 @@ def test_the_first_agents_answers_and_the_vote(
     rule = f"algorithm.unreadable_votes={unreadable}"
     config = maft("evaluation.prompts=6", "algorithm.evaluation_turns=2", rule)
     trainer = build_agents(config)
-    trainer.parts.task.vowels = "a"  # few answers can be read; it is the right one
+    trainer.components.task.vowels = "a"  # few answers can be read; it is the right one
     metrics, lines = measure(trainer, config, tmp_path)
     assert [len(line["turns"]) for line in lines] == [6] * 6
-    read = trainer.parts.task.read
+    read = trainer.components.task.read
     gold = read("7")
     for turn in (1, 2):
         said = [line["turns"][3 * turn - 3 : 3 * turn] for line in lines]

@@ -12,7 +12,7 @@ from cory.config import Config, builder
 from cory.episode import Metrics
 from cory.evaluation.responses import EvalRequest
 from cory.runs.files import Line
-from cory.runtime.worker import build_parts
+from cory.runtime.worker import build_components
 from tests.support.chat_server import Body, ChatServer, Said, failure, reply
 from tests.support.refusals import refusal
 
@@ -58,7 +58,7 @@ def config_to(
 
 def evaluated(config: Config) -> tuple[Metrics, list[Line]]:
     """What the evaluation of a run finds, and its lines."""
-    trainer = builder("algorithm", "maft")(config.algorithm, build_parts(config))
+    trainer = builder("algorithm", "maft")(config.algorithm, build_components(config))
     assert not trainer.agents
     request = EvalRequest(config.evaluation, config.seed, 0, final=True)
     found = trainer.evaluate(request, lambda done, rows: None)

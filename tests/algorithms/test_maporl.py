@@ -117,13 +117,13 @@ def test_turns_that_do_not_learn_are_spoken_by_the_start(questions: ConfigOf) ->
     config = questions(*MAPORL, "algorithm.train_turns=[2]", "algorithm.turns=2")
     trainer = build(config)
     assert list(trainer.agents) == ["turn_2"]
-    prompts = trainer.parts.task.sample(8)
-    trainer.parts.task.sample = lambda count: prompts  # type: ignore[method-assign]
+    prompts = trainer.components.task.sample(8)
+    trainer.components.task.sample = lambda count: prompts  # type: ignore[method-assign]
     trainer.step(0)
     with torch.no_grad():  # a policy that has gone far away
         for parameter in trainer.agents["turn_2"].model.lm.parameters():
             parameter.add_(torch.randn_like(parameter))
-    trainer.parts.streams.restart("sampling", "length")
+    trainer.components.streams.restart("sampling", "length")
     before = [[turn.response for turn in e.turns if turn.round == 0] for e in trainer.episodes]
     trainer.step(1)
     after = [[turn.response for turn in e.turns if turn.round == 0] for e in trainer.episodes]

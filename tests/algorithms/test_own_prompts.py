@@ -17,7 +17,7 @@ from cory.evaluation.responses import EvalRequest
 from cory.inference import load_team
 from cory.models.policy import Policy
 from cory.runs.export import export_agents
-from cory.runtime.worker import build_parts
+from cory.runtime.worker import build_components
 from cory.tasks.prompts import PromptsTask
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config
@@ -117,8 +117,8 @@ ANSWERS = ["task.answer_column=gold", "task.answers=number", "reward=exact_match
 def run_once(config: Config, folder: Path) -> tuple[Seen, list[Episode], list[dict[str, Any]]]:
     """One iteration and one evaluation; what the judge saw, and what was said in both."""
     seen = Seen()
-    parts = replace(build_parts(config), reward=seen)
-    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
+    components = replace(build_components(config), reward=seen)
+    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, components)
     if config.algorithm.iterations > 0:
         trainer.step(0)
     request = EvalRequest(config.evaluation, config.seed, 1, True)
@@ -157,8 +157,8 @@ def test_it_trains_and_is_evaluated(own: Settings, tmp_path: Path, method: str, 
 
 def test_a_verifier_learns_from_whole_chats(own: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     config = own("chats", *ANSWERS, *METHODS["verifier"])
-    parts = build_parts(config)
-    trainer = builder("algorithm", "verifier")(config.algorithm, parts)
+    components = build_components(config)
+    trainer = builder("algorithm", "verifier")(config.algorithm, components)
     asked: list[Context | None] = []
     turns = Policy.turns
 
@@ -174,7 +174,7 @@ def test_a_verifier_learns_from_whole_chats(own: Settings, monkeypatch: pytest.M
     assert len(asked) > 24
     assert all(isinstance(context, list) and context[0] == SYSTEM for context in asked)
     contexts = [
-        parts.bundle.tokenizer.decode(example.context_ids, skip_special_tokens=True)
+        components.bundle.tokenizer.decode(example.context_ids, skip_special_tokens=True)
         for example in collected.examples["verifier"]
     ]
     assert contexts and all(context.startswith("[INST] Be kind.") for context in contexts)
@@ -197,8 +197,8 @@ def test_it_needs_no_answers_where_a_judge_gives_scores(
 
 def test_a_finished_runs_agents_are_asked_without_the_data(own: Settings, tmp_path: Path) -> None:
     config = own("texts", *ANSWERS, *MAFT, f"run_dir={tmp_path}")
-    parts = build_parts(config)
-    agents = builder("algorithm", "maft")(config.algorithm, parts).agents
+    components = build_components(config)
+    agents = builder("algorithm", "maft")(config.algorithm, components).agents
     export_agents(agents, config, None, tmp_path)
     OmegaConf.save(OmegaConf.create(config.model_dump()), tmp_path / "config.yaml")
     (tmp_path / "texts.jsonl").unlink()

@@ -328,8 +328,8 @@ def test_textarena_games_are_played(team: Team, monkeypatch: pytest.MonkeyPatch)
     fake = SimpleNamespace(make=lambda name: made.append(name) or Nim())
     monkeypatch.setitem(sys.modules, "textarena", fake)
     trainer = build(team("", "algorithm.play=cory.rollout.textarena:play"))
-    sample = trainer.parts.task.sample
-    trainer.parts.task.sample = lambda count: [  # type: ignore[method-assign]
+    sample = trainer.components.task.sample
+    trainer.components.task.sample = lambda count: [  # type: ignore[method-assign]
         replace(prompt, columns={"game": "Nim-v0", "seed": 1 + number % 3})
         for number, prompt in enumerate(sample(count))
     ]

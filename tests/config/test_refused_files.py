@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cory.config import ConfigError
-from cory.runtime.worker import build_parts, check_devices
+from cory.runtime.worker import build_components, check_devices
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 
@@ -52,7 +52,7 @@ def test_models_and_data_that_cannot_be_used_are_refused(
         "task.test_split='train[50%:]'",
         *overrides.format(**names).split(),
     )
-    message = refusal(lambda: build_parts(config))
+    message = refusal(lambda: build_components(config))
     for part in said.format(**names).split("|"):
         assert part in message, message
 

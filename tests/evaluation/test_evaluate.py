@@ -239,7 +239,7 @@ def test_the_score_is_that_of_one_pass_over_all_prompts(
     found, lines = measure(trainer, config, tmp_path)
     whom = ("agent_0", "agent_1", "pioneer", "observer", "team")
     assert set(found) == {f"eval/{name}/{who}" for name in ("score", "greedy") for who in whom}
-    prompts = trainer.parts.task.held_out(8, "test")
+    prompts = trainer.components.task.held_out(8, "test")
     for name, agent in trainer.agents.items():
         asked = [
             Asked(prompt.text, "solo", uniforms=uniforms((0, "evaluation", row, "solo", 0), 6))

@@ -15,7 +15,7 @@ from cory.episode import Turn
 from cory.evaluation.responses import EvalRequest
 from cory.inference import load_team, on_device
 from cory.runs.export import export_agents
-from cory.runtime.worker import build_parts
+from cory.runtime.worker import build_components
 from cory.tasks.prompts import PromptsForm
 from tests.support.commands import last_wins
 from tests.support.refusals import refusal
@@ -24,8 +24,8 @@ from tests.support.warm import WarmCommand
 
 def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
     """A finished run of agents that all differ; its evaluation's questions, and what was said."""
-    parts = build_parts(config)
-    trainer = builder("algorithm", "maft")(config.algorithm, parts)
+    components = build_components(config)
+    trainer = builder("algorithm", "maft")(config.algorithm, components)
     stream = torch.Generator().manual_seed(1)
     for policy in trainer.agents.values():
         policy.engine.set_weights(
@@ -39,7 +39,7 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
     request = EvalRequest(config.evaluation, config.seed, 0, True)
     trainer.evaluate(request, lambda *_: None)
     said = [[turn["response"] for turn in line["turns"]] for line in request.lines]
-    form = parts.task
+    form = components.task
     asked = [prompt.text for prompt in form.held_out(config.evaluation.prompts, "test")]
     assert isinstance(form, PromptsForm)
     return [text.removeprefix(form.before).removesuffix(form.after) for text in asked], said

@@ -15,7 +15,7 @@ from cory.memory import Shape
 from cory.models.bundle import ModelBundle
 from cory.models.paths import context_length, require_context_length
 from cory.models.policy import Policy
-from cory.runtime.worker import build_parts
+from cory.runtime.worker import build_components
 from tests.support.composing import parsed
 from tests.support.llama import BOS, EOS, llama_tokenizer
 
@@ -97,8 +97,8 @@ def test_a_token_that_begins_every_text_is_counted(tmp_path: Path) -> None:
     for group in ("model", "partner"):
         path, said = f"{group}.path={tmp_path}", rf"context of {group}=\w+ \({SWITCH} tokens, 1 of"
         with pytest.raises(ConfigError, match=said):
-            build_parts(config(SWITCH - 4, path))
-        build_parts(config(SWITCH - 4 - 1, path))
+            build_components(config(SWITCH - 4, path))
+        build_components(config(SWITCH - 4 - 1, path))
     probe = f"evaluation.probes=['{'7' * SWITCH}']"
     with pytest.raises(ConfigError, match=r"^evaluation\.probes: the .* context of partner=tiny_s"):
-        build_parts(config(4, probe, f"partner.path={tmp_path}"))
+        build_components(config(4, probe, f"partner.path={tmp_path}"))

@@ -16,7 +16,7 @@ from cory.models.bundle import ModelBundle
 from cory.models.engine import CODES, Engine, deepspeed_settings
 from cory.models.policy import Policy
 from cory.runs.checkpoint import Checkpoints
-from cory.runtime.worker import build_parts
+from cory.runtime.worker import build_components
 from tests.support.agents import NAMES, Settings, build_agents
 from tests.support.close import assert_close
 from tests.support.composing import parsed
@@ -232,7 +232,7 @@ THREE = [*SETTINGS, "algorithm.policies=generation"]
 
 
 def built(config: Config) -> dict[str, Policy]:
-    return build_parts(config).new_policies(config.algorithm.names())
+    return build_components(config).new_policies(config.algorithm.names())
 
 
 def weights_of(policy: Policy) -> list[torch.Tensor]:

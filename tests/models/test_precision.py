@@ -210,7 +210,7 @@ def test_a_run_and_a_debate_set_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "ModelBundle", loaded)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     with pytest.raises(Enough):
-        build_module.build_parts(parsed(*TF32, "reward.compute_precision=tf32"))
+        build_module.build_components(parsed(*TF32, "reward.compute_precision=tf32"))
     config = parsed("experiment=maft/maft", "scale=small", *TF32)
     with pytest.raises(Enough):
         inference.TrainedTeam(Path("unused"), config, "cuda")

@@ -23,7 +23,7 @@ from cory.models.bundle import ModelBundle
 from cory.models.generation import Response
 from cory.models.loading import load_tokenizer
 from cory.models.tokenization import Texts
-from cory.runtime.worker import build_parts
+from cory.runtime.worker import build_components
 from tests.support.building import build, measure
 from tests.support.composing import parsed
 from tests.support.llama import BOS, CHAT, EOS, llama_tokenizer
@@ -197,13 +197,13 @@ def test_a_prompt_has_the_ids_that_the_template_gives_it(
     template: str, llama: str, config_of: ConfigOf, tmp_path: Path
 ) -> None:
     """No BOS where the template has none, though the tokenizer adds it to other texts."""
-    parts = build_parts(config_of(*with_template(llama, tmp_path / "m", template)))
-    policies = parts.new_policies(["agent_0"], parts.bundle)
+    components = build_components(config_of(*with_template(llama, tmp_path / "m", template)))
+    policies = components.new_policies(["agent_0"], components.bundle)
     policy, texts = policies["agent_0"], ["Why?", "the movie"]
     spoken = policy.turns([Asked(text, "solo") for text in texts], 2, None)
     for text, turn in zip(texts, spoken, strict=True):
         asked = [{"role": "user", "content": text}]
-        found = parts.bundle.tokenizer.apply_chat_template(asked, add_generation_prompt=True)
+        found = components.bundle.tokenizer.apply_chat_template(asked, add_generation_prompt=True)
         assert turn.context_ids == found["input_ids"]
 
 
@@ -218,14 +218,14 @@ def test_what_a_template_refuses_is_told_in_its_words(
     with pytest.raises(
         ConfigError, match=r"^model\.path=\S+: the chat template refuses .* user: no system$"
     ):
-        build_parts(config_of(*words))
+        build_components(config_of(*words))
     # prompts that bring what the template wants are taken
     chats = [[{"role": "system", "content": "Be."}, {"role": "user", "content": x}] for x in "ab"]
     rows = "".join(json.dumps({"prompt": chat}) + "\n" for chat in chats)
     (tmp_path / "chats.jsonl").write_text(rows)
     words += ["task=prompts", f"task.path={tmp_path}/chats.jsonl", "task.held_out_share=0.5"]
     words += ["reward=sentiment_tiny", "algorithm.prompts_per_iteration=1", "evaluation.prompts=1"]
-    build_parts(parsed(*words, "task.max_prompt_tokens=9", "algorithm.minibatch_size=1"))
+    build_components(parsed(*words, "task.max_prompt_tokens=9", "algorithm.minibatch_size=1"))
 
 
 def test_a_response_ends_where_template_and_checkpoint_end_it(llama: str, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from cory.games.rules import BROKE_RULES, rules_of
 from cory.rewards.game_outcome import GameOutcome
 from cory.runs import signals
 from cory.runs.signals import Stopped
-from cory.runtime.worker import build_parts
+from cory.runtime.worker import build_components
 from cory.trainers.offline import OfflineTrainer
 from tests.support.playing import SPAG, build_games, game_config
 
@@ -171,7 +171,7 @@ def test_games_in_the_form_of_spag_s_released_files_are_learnt(
 
 def test_only_broken_rules_lose_a_game(config_of: Settings, tiny_model: str) -> None:
     config = game_config([*SPAG, f"model.path={tiny_model}"], "reward.broken_rules=lose")
-    reward = build_parts(config).reward
+    reward = build_components(config).reward
     assert isinstance(reward, GameOutcome)
     assert (
         reward.worth(BROKE_RULES, "defender") == 1 and reward.worth(BROKE_RULES, "attacker") == -1

@@ -15,7 +15,7 @@ from cory.games.rules import GameState, rules_of
 from cory.games.transcript import FinishedGame
 from cory.rollout.games import Seat, WordGame, fitting
 from cory.rollout.scheduler import RollOut
-from cory.runtime.worker import build_parts
+from cory.runtime.worker import build_components
 from cory.tasks.game import GameTask
 from tests.support.llama import save_llama
 from tests.support.playing import SPAG, build_games, game_config
@@ -113,17 +113,17 @@ def test_the_first_prompt_counts_as_the_model_is_shown_it(
 ) -> None:
     """With the token that begins every text, where the tokenizer adds one."""
     base = [*SPAG, f"model.path={save_llama(tmp_path / 'llama')}", f"run_dir={tmp_path}/run"]
-    parts = build_parts(game_config(base, "task.max_prompt_tokens=400"))
-    assert isinstance(parts.task, GameTask)
+    components = build_components(game_config(base, "task.max_prompt_tokens=400"))
+    assert isinstance(components.task, GameTask)
     counted: list[int] = []
 
     def tokens_of(text: str) -> int:
-        counted.append(parts.bundle.texts.tokens(text))
-        bare = parts.bundle.tokenizer(text, add_special_tokens=False)["input_ids"]
+        counted.append(components.bundle.texts.tokens(text))
+        bare = components.bundle.tokenizer(text, add_special_tokens=False)["input_ids"]
         assert counted[-1] == len(bare) + 1
         return counted[-1]
 
-    parts.task.require_room(tokens_of)
+    components.task.require_room(tokens_of)
     build_games(game_config(base, f"task.max_prompt_tokens={max(counted)}"))
     with pytest.raises(ConfigError, match=f"is below the {max(counted)} tokens that the"):
         build_games(game_config(base, f"task.max_prompt_tokens={max(counted) - 1}"))

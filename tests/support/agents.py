@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from cory.config import Config, builder
-from cory.runtime.worker import build_parts
+from cory.runtime.worker import build_components
 from cory.trainers.sanity_checks import byte_sum
 from cory.trainers.supervised import CollectedExamples, SupervisedTrainer
 
@@ -52,9 +52,9 @@ class Vowels:
 
 def build_agents(config: Config) -> SupervisedTrainer:
     """The trainer of `config`, with answers that a random model can give."""
-    parts = build_parts(config)
-    task: Any = Vowels(parts.task)
-    trainer = builder("algorithm", "maft")(config.algorithm, replace(parts, task=task))
+    components = build_components(config)
+    task: Any = Vowels(components.task)
+    trainer = builder("algorithm", "maft")(config.algorithm, replace(components, task=task))
     assert isinstance(trainer, SupervisedTrainer)
     return trainer
 

@@ -16,7 +16,7 @@ from cory.evaluation.responses import BeforeEach, EvalRequest
 from cory.models.policy import PPOPolicy
 from cory.rewards import Reward
 from cory.runs.files import Line
-from cory.runtime.worker import build_parts
+from cory.runtime.worker import build_components
 from cory.trainers.ppo import Estimate, PPOTrainer
 from cory.trainers.steps import Stage
 from tests.support.commands import last_wins
@@ -163,9 +163,9 @@ def updates_of(trainer: PPOTrainer, iterations: int) -> dict[str, list[Updated]]
 
 def build(config: Config, reward: Reward | None = None) -> PPOTrainer:
     """The trainer of `config`, with another judge when one is given."""
-    parts = build_parts(config)
+    components = build_components(config)
     if reward is not None:
-        parts = replace(parts, reward=reward)
-    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
+        components = replace(components, reward=reward)
+    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, components)
     assert isinstance(trainer, PPOTrainer)
     return trainer

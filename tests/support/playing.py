@@ -9,7 +9,7 @@ from pathlib import Path
 from cory.config import Config, builder, parse_config
 from cory.games.rules import GameResult, GameState, GameUtterance
 from cory.games.transcript import FinishedGame
-from cory.runtime.worker import build_parts
+from cory.runtime.worker import build_components
 from cory.trainers.offline import OfflineTrainer
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config
@@ -69,8 +69,8 @@ def game_config(base: list[str], *overrides: str) -> Config:
 
 def build_games(config: Config) -> OfflineTrainer:
     """The trainer of `config`."""
-    parts = build_parts(config)
-    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
+    components = build_components(config)
+    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, components)
     assert isinstance(trainer, OfflineTrainer)
     return trainer
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from cory.config import Config, ExactMatchConfig, builder
 from cory.rewards.exact_match import ExactMatch
-from cory.runtime.worker import build_parts
+from cory.runtime.worker import build_components
 from cory.trainers.supervised import SupervisedTrainer
 
 # beside the settings of the `questions` fixture
@@ -51,11 +51,11 @@ SFT = [
 
 def build_verifier(config: Config, letters: str = "aeiou") -> SupervisedTrainer:
     """The trainer of `config`, with answers that a random model can give."""
-    parts = build_parts(config)
-    task = Holds(parts.task, letters)
+    components = build_components(config)
+    task = Holds(components.task, letters)
     reward = ExactMatch(ExactMatchConfig(name="exact_match"), task, None, None)  # type: ignore[arg-type]  # judges only
-    parts = replace(parts, task=task, reward=reward)
-    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, parts)
+    components = replace(components, task=task, reward=reward)
+    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, components)
     assert isinstance(trainer, SupervisedTrainer)
     return trainer
 

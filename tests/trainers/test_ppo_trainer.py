@@ -31,8 +31,8 @@ def weights(agent: PPOPolicy) -> list[int]:
 def restarted(trainer: PPOTrainer) -> list[str]:
     """The streams of random numbers that are at their beginning."""
     fresh, own = (
-        Streams(trainer.parts.streams.seed).state_dict(),
-        trainer.parts.streams.state_dict(),
+        Streams(trainer.components.streams.seed).state_dict(),
+        trainer.components.streams.state_dict(),
     )
     numbers = [name for name in ("length", "data") if own[name] == fresh[name]]
     tokens = ("sampling", "shuffle", "init")
@@ -70,7 +70,9 @@ def test_an_exchange_moves_no_state_and_the_official_one_resets_it(
     exchange(1)
     after = states(trainer)
     assert restarted(trainer) == ["length", "sampling", "shuffle"] * official
-    (episode,) = Script(lambda agent, asked: "x").play(trainer.play, trainer.parts.task.sample(1))
+    (episode,) = Script(lambda agent, asked: "x").play(
+        trainer.play, trainer.components.task.sample(1)
+    )
     assert [turn.agent for turn in episode.turns] == ["agent_1", "agent_0"]
     if not official:
         assert after == before

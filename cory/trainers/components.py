@@ -24,7 +24,7 @@ Loaders = Mapping[str, Callable[[], Policy]]
 
 
 @dataclass(frozen=True)
-class Parts:
+class Components:
     """The components an algorithm is assembled from."""
 
     config: Config
