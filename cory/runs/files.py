@@ -69,9 +69,10 @@ def keep_lines(path: Path, kept: bytes) -> None:
 def append_lines(path: Path, lines: Iterable[Line]) -> None:
     """Write lines at the end of a file; they are on the disk itself when this returns."""
     size = path.stat().st_size if path.exists() else 0
+    text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
     try:
         with path.open("ab") as file:
-            file.writelines(f"{json.dumps(line, ensure_ascii=False)}\n".encode() for line in lines)
+            file.write(text.encode())
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
