@@ -106,6 +106,7 @@ def job(cfg: DictConfig) -> float | None:
     """
     listen()  # where a launcher gives each job of a sweep a process of its own
     if sweeps.in_parallel():
+        gc.enable()  # to joblib's processes sys.argv is that of the command
         end_with_parent()
     hydras = HydraConfig.get()
     folder = Path(hydras.runtime.output_dir)

@@ -110,7 +110,8 @@ class OpponentPool:
 
     def after_step(self, iteration: int) -> None:
         """Let the learner join, where it is time to, and choose who plays in the next iteration."""
-        done, every = iteration + 1, self.config.algorithm.pool_every
+        settings: TeamConfig = self.config.algorithm
+        done, every = iteration + 1, settings.pool_every
         if done % every == 0:
             export_agents(
                 {self.learner.name: self.learner}, self.config, None, self._place(done), done

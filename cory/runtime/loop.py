@@ -178,7 +178,7 @@ class Loop:
         self.record.log_lines([line | kind for line in request.lines])
         self.record.log_lines([{"iteration": iteration, **asdict(request.scores)}], SCORES)
         seconds = {  # of the reward's calls; its other metrics are about training
-            key.replace("time/", "time/eval_"): value
+            key.replace("time/", "time/eval_", 1): value
             for key, value in self.reward.metrics().items()
             if key.startswith("time/")
         }
