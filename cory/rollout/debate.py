@@ -61,7 +61,7 @@ class Debate:
                 continue
             turn.summary, turn.shortened = summary, cut or left_out > 0
             return turn
-        # nothing fits: the actor refuses the bare question
+        # nothing fits: the bare question, which an actor refuses that may not answer more briefly
         return await speaker.say(context, role, number, aside=True)
 
     async def _summary(

