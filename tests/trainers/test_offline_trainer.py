@@ -233,7 +233,7 @@ def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
         assert found[0][name] == pytest.approx(expected[0][name], rel=1e-5), key
     assert again.references == whole.references and again.order == whole.order
     assert torch.equal(
-        again.parts.streams.shuffle.get_state(), whole.parts.streams.shuffle.get_state()
+        again.components.streams.shuffle.get_state(), whole.components.streams.shuffle.get_state()
     )
 
 

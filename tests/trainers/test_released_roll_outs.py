@@ -95,13 +95,13 @@ def test_a_resumed_run_samples_with_the_same_dropout(
     whole, resumed = build(config, LetterShare()), build(config, LetterShare())
     for iteration in range(2):
         whole.step(iteration)
-    state, streams = whole.state_dict(), whole.parts.streams.state_dict()
+    state, streams = whole.state_dict(), whole.components.streams.state_dict()
     for agent in whole.agents.values():
         agent.engine.save(tmp_path)
     expected = steps(whole, 2, 3)
     assert len({metrics["ppo/learning_rate/agent_0"] for metrics in expected}) == 2
     resumed.load_state_dict(state)
-    resumed.parts.streams.load_state_dict(streams)
+    resumed.components.streams.load_state_dict(streams)
     for agent in resumed.agents.values():
         agent.engine.load(tmp_path)
     assert steps(resumed, 2, 3) == expected
