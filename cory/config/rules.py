@@ -241,9 +241,11 @@ def of_models(config: Config) -> Conflicts:
             rule = f"needs an algorithm with roll-outs of PPO, got {algorithm.name}"
             yield f"{group}.rollout_dropout", rule
         split = config.hardware.zero_stage == 3 and model.sharing != "copies"
+        whole = f"needs hardware.zero_stage of at most 2, or {group}.sharing=copies"
         if split and getattr(algorithm, "kl_loss", "") == "full":
-            rule = f"needs hardware.zero_stage of at most 2, or {group}.sharing=copies"
-            yield "algorithm.kl_loss", f"{rule}: shared weights are split"
+            yield "algorithm.kl_loss", f"{whole}: shared weights are split"
+        if split and group == "model" and "pool" in getattr(algorithm, "fixed_agents", {}).values():
+            yield "algorithm.fixed", f"{whole}: a pool's adapters are read while it runs"
     sampling = algorithm.sampling
     longest = config.task.max_prompt_tokens
     if isinstance(algorithm, VerifierConfig) and algorithm.max_tokens <= longest:

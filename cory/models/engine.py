@@ -71,7 +71,7 @@ def deepspeed_settings(
         "zero_optimization": zero,
         "bf16": {"enabled": precision == "bf16"},
         "fp16": {"enabled": precision == "fp16"},
-        # torch's AdamW below, also where Adam's state is offloaded: DeepSpeed's own ones are
+        # torch's AdamW above, also where Adam's state is offloaded: DeepSpeed's own ones are
         # compiled at first use, and with them a resumed run is not the same to the last bit
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,

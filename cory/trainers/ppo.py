@@ -172,7 +172,7 @@ class PPOTrainer:
             shares = ("policy/passed_over", "skipped_steps")
             left_out = sum(metrics[f"ppo/{key}/{agent.name}"] for key in shares)
             # ... or no step counted; a sum of shares may be a digit below 1
-            update.may_stand_still = idle or left_out > 1 - 1e-6
+            update.may_stand_still = idle or left_out > 1 - 1e-4
         agent.updates += update.moved
         metrics[f"ppo/learning_rate/{agent.name}"] = agent.engine.learning_rate
         present = int(batch.response_mask.any(1).sum())  # rows of absent turns are empty

@@ -219,6 +219,11 @@ def test_a_fixed_agent_may_be_another_model(team: Team, tmp_path: Path) -> None:
         (["algorithm.fixed={one:start,two:start}"], "fixed", "nobody learns"),
         (["algorithm.policies={one:a}"], "policies", "each once; look at two"),
         (["algorithm.fixed={one:endpoint}"], "endpoint", "must be given where one speaks"),
+        (
+            ["algorithm.fixed={two:pool}", "model.sharing=adapters", "hardware.zero_stage=3"],
+            "fixed",
+            "needs hardware.zero_stage of at most 2",
+        ),
         (["algorithm.credit=all"], "credit", "must be one of own, sum, mean, later, discounted"),
         (["algorithm.play=team.py"], "play", "must be <file>.py:<function>"),
     ],
