@@ -23,6 +23,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.masking_utils import eager_mask
 from transformers.pytorch_utils import Conv1D
 
+from cory import distributed
 from cory.config import ConfigError, ModelConfig
 from cory.functional.logprobs import LogitsOf, aligned_right, training_kl, training_logprobs
 from cory.models.loading import load_language_model, load_tensors
@@ -164,8 +165,7 @@ class ActorCriticModel(nn.Module):
         if (folder / VALUE_HEAD).exists():
             self.value_head.load(folder / VALUE_HEAD, key)
         else:
-            said = f"{key} has no value heads: {self.name} begins with a new one"
-            print(f"note: {said}", file=sys.stderr)
+            distributed.note(f"{key} has no value heads: {self.name} begins with a new one")
 
     def forward(
         self,
