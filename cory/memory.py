@@ -194,8 +194,7 @@ def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> li
     split = hardware.zero_stage == 3
     if model.sharing == "copies":
         trained = shape.parameters + head
-        reads = algorithm.reads_reference() or not agents  # a model that only speaks is its own
-        parts = [Part("reference", frozen if reads else 0)]
+        parts = [Part("reference", frozen if algorithm.reads_reference() else 0)]
         if getattr(algorithm, "runs_played_against", None):  # agents of other runs, one at a time
             parts.append(Part("the opponent that plays", frozen, (SAMPLING,)))
     else:
