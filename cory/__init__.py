@@ -29,7 +29,10 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module 'cory' has no attribute '{name}'")
-    if name == "load_team":  # else DeepSpeed guesses while it is imported, and says so
+    if name == "load_team":
+        # threads that wait sleep, where torch is not imported yet: others may need the cores
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        # else DeepSpeed guesses while it is imported, and says so
         cuda = import_module("torch").cuda.is_available()
         os.environ.setdefault("DS_ACCELERATOR", "cuda" if cuda else "cpu")
     return getattr(import_module(_PLACES[name]), name)

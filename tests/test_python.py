@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import cory
 from cory.notebook import words_of
 from cory.runtime.hydra_setup import compose
 from tests.support.commands import ROOT, last_wins
@@ -115,3 +117,14 @@ def test_runs_that_are_refused_interrupted_and_finished(short: list[str], tmp_pa
     assert "interrupted: z has saved; the same call goes on" in began.out
     assert not (tmp_path / "z/record.json").exists()
     assert [*(tmp_path / "z/checkpoints").glob("*/manifest.json")]
+
+
+def test_in_a_program_waiting_threads_leave_the_cores_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DS_ACCELERATOR", "cpu")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "")  # so that it is put back
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    assert cory.load_team and os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    assert cory.load_team and os.environ["OMP_WAIT_POLICY"] == "ACTIVE"

@@ -209,7 +209,8 @@ def _mistakes(error: ValidationError, group: str = "") -> Iterator[tuple[str, An
     group: dotted name of what was refused
     """
     for mistake in error.errors(include_url=False):
-        key = group + ".".join(map(str, mistake["loc"]))
+        # `literal[...]` and the like: pydantic's words for one of several types
+        key = group + ".".join(part for part in map(str, mistake["loc"]) if "[" not in part)
         cause = mistake.get("ctx", {}).get("error")
         if isinstance(cause, ValidationError):
             yield from _mistakes(cause, f"{key}.")

@@ -67,7 +67,7 @@ class Agent:
         most = config.max_utterances
         require(
             sum(cast.spoken.values()) < most,
-            f"asks for more than algorithm.max_utterances={most} utterances in an episode",
+            f"the play asks for more than algorithm.max_utterances={most} utterances in an episode",
         )
         self._require_room(self._actors[policy], shown)
         self.turns.append(await cast[policy].say(shown, role or self.name, len(self.turns)))

@@ -38,6 +38,7 @@ BASES = {
     "other_task": ["reward=game_outcome"],
     "prompts": ["task=prompts", "task.path=x", "task.held_out_share=0.5"],
     "sum": ["reward=sum"],
+    "team": ["algorithm=team", "algorithm.play=a.py:play", "algorithm.agents=[one,two]"],
     "sum_of_games": ["reward=sum", "+reward@reward.parts.one=game_outcome"],
     "partner_of_cory": ["+model@partner=tiny_2x"],
 }
@@ -168,6 +169,10 @@ task.test_split=test -> task.held_out_share=0.5: needs task.test_split=null, got
 """,
     "sum": """
 seed=0 -> reward.parts: must not be empty: +reward@reward.parts.<name>=<option> adds one
+""",
+    "team": """
+algorithm.policies=joint -> Input should be 'separate' or 'shared'
+    -> algorithm.policies=joint: Input should be a valid dictionary
 """,
     "sum_of_games": """
 seed=0 -> reward.parts.one.name=game_outcome: cannot be a part of a sum
