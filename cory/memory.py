@@ -30,6 +30,7 @@ from cory.models.actor_critic import DTYPES, attention_for
 from cory.models.loading import skeleton
 from cory.models.paths import context_length
 from cory.rewards.verifier import whole_model
+from cory.runs.run_dir import AGENTS
 
 GIB = 2**30
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
@@ -194,7 +195,8 @@ def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> li
     split = hardware.zero_stage == 3
     if model.sharing == "copies":
         trained = shape.parameters + head
-        parts = [Part("reference", frozen if algorithm.reads_reference() else 0)]
+        references = starts(config, agents) if model.reference == "init_from" else 1
+        parts = [Part("reference", frozen * references if algorithm.reads_reference() else 0)]
         if getattr(algorithm, "runs_played_against", None):  # agents of other runs, one at a time
             parts.append(Part("the opponent that plays", frozen, (SAMPLING,)))
     else:
@@ -216,6 +218,12 @@ def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> li
     if not agents:
         return parts + [part for part in passes if part.when != (PASSES,)]
     return parts + engine_parts(config, model, trained, agents) + passes
+
+
+def starts(config: Config, agents: int) -> int:
+    """Different weights that so many agents begin with: those of `init_from`."""
+    folder = Path(str(config.init_from)) / AGENTS
+    return 1 if folder.is_dir() and len(list(folder.iterdir())) == 1 else agents
 
 
 def judge_part(key: str, reward: Any) -> Part:

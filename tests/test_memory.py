@@ -69,6 +69,15 @@ def test_copies_by_hand(sizes: Sizes) -> None:
     assert group["weights that train", ALWAYS] == 2 * 4 * MODEL
 
 
+def test_each_start_that_the_kl_is_to_is_held(sizes: Sizes, tmp_path: Path) -> None:
+    words = ("algorithm.agents=3", f"init_from={tmp_path}", "model.reference=init_from")
+    for agents, held_copies in ((1, 1), (3, 3)):
+        (tmp_path / "agents" / f"agent_{agents - 1}").mkdir(parents=True)
+        if agents == 3:
+            (tmp_path / "agents" / "agent_1").mkdir()
+        assert sizes(*words)["reference", ALWAYS] == held_copies * 4 * MODEL
+
+
 def test_stages_split_what_they_say(sizes: Sizes) -> None:
     part = -(-COPY // 2)
     two = ("algorithm=ppo", "hardware.processes=2")

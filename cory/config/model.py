@@ -72,6 +72,7 @@ class ModelConfig(PackedConfig):
     value_detached: bool
     rollout_dropout: bool
     special_tokens_in_text: bool
+    reference: Literal["pretrained", "init_from"]  # what the KL is to, and `start` in teams, games
     sharing: Literal["copies", "adapters"]
     adapter: AdapterConfig  # used unless sharing=copies
     architecture: dict[str, Any] | None  # to estimate memory without config.json

@@ -55,6 +55,7 @@ NEEDS = {
     # what is said of `model` holds for the partner, too
     "model.quantisation=nf4": "model.sharing=adapters",  # weights in 4 bits are not trained
     "model.special_tokens_in_text": "model.chat=false",  # in a chat they end turns
+    "model.reference=init_from": "init_from",
     "model.rollout_dropout": "model.sharing=copies hardware.gradient_checkpointing=false "
     "hardware.cuda_graphs=false",
     # processors have no fast half precision; at ZeRO 0 DeepSpeed 0.19 divides gradients in fp16 by
@@ -240,6 +241,8 @@ def of_models(config: Config) -> Conflicts:
         if model.rollout_dropout and not isinstance(algorithm, PPOConfig):
             rule = f"needs an algorithm with roll-outs of PPO, got {algorithm.name}"
             yield f"{group}.rollout_dropout", rule
+        if model.reference == "init_from" and not algorithm.reads_reference():
+            yield f"{group}.reference", f"would be ignored: {algorithm.name} reads no reference"
         split = config.hardware.zero_stage == 3 and model.sharing != "copies"
         whole = f"needs hardware.zero_stage of at most 2, or {group}.sharing=copies"
         if split and getattr(algorithm, "kl_loss", "") == "full":

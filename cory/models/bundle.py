@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -58,6 +59,9 @@ class ModelBundle:
             f"{group}.chat=true: the tokenizer of {self.said} has no chat template",
         )
         self.texts = Texts(self.tokenizer, self.said, config.chat)
+        # policy -> its reference in place of the pretrained model: with `model.reference=init_from`
+        self.starts: dict[str, PreTrainedModel] = {}
+        self._copies: dict[Path, PreTrainedModel] = {}
 
     @cached_property
     def pretrained(self) -> PreTrainedModel:
@@ -110,6 +114,20 @@ class ModelBundle:
             # one precision throughout: ZeRO-3 needs it, and DeepSpeed keeps its own float32 weights
             cast_weights(model, DTYPES[self.config.precision])
             yield model.to(self.device)
+
+    def keep_start(self, model: ActorCriticModel, folder: Path) -> None:
+        """Keep a frozen copy of the weights in `folder`, which a model begins with, as reference.
+
+        Policies that begin with the same folder share a copy; an adapter has one of its own.
+        """
+        if model.base is not None:
+            model.base.add_start(model.name, folder)
+            cast_weights(model, DTYPES[self.config.precision])
+            model.to(self.device)
+            return
+        if folder not in self._copies:
+            self._copies[folder] = copy.deepcopy(model.lm).requires_grad_(False).eval()
+        self.starts[model.name] = self._copies[folder]
 
 
 class StoredWeights:

@@ -2,6 +2,8 @@
 
 import copy
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -21,6 +23,7 @@ from transformers.pytorch_utils import Conv1D
 from cory.config import AdapterConfig, require
 from cory.models.loading import load_tensors, readable
 
+START = "start-{}"  # adapter of the weights that an agent's began with; agents have no - in a name
 WEIGHTS = "adapter_model.safetensors"  # the name that PEFT looks for
 DESCRIPTION = "adapter_config.json"
 
@@ -28,7 +31,8 @@ DESCRIPTION = "adapter_config.json"
 class SharedBase:
     """A frozen language model with named adapters; one of them, or none, acts at a time.
 
-    The reference is the same model with adapters off, so there is no second copy of it.
+    The reference is the same model with adapters off, or with the frozen adapter that an agent's
+    began as, so there is no second copy of it.
     """
 
     def __init__(self, lm: PreTrainedModel, config: AdapterConfig, seeds: dict[str, int]) -> None:
@@ -43,6 +47,7 @@ class SharedBase:
             fan_in_fan_out=any(isinstance(module, Conv1D) for module in lm.modules()),
             task_type="CAUSAL_LM",
         )
+        self.settings = settings
         (first, *others) = seeds
         with torch.random.fork_rng():  # PEFT draws from torch's global generator
             torch.manual_seed(seeds[first])
@@ -66,6 +71,28 @@ class SharedBase:
     def load(self, name: str, folder: Path) -> None:
         """Load the adapter's weights from such a folder; ConfigError where they are others."""
         _fill(self.peft, folder, name)
+
+    def add_start(self, name: str, folder: Path) -> None:
+        """Add the reference of an agent's adapter: the weights of such a folder, frozen."""
+        with torch.random.fork_rng():
+            self.peft.add_adapter(START.format(name), self.settings)
+        self.load(START.format(name), folder)
+
+    @contextmanager
+    def reference(self, name: str) -> Iterator[None]:
+        """Let the reference of an agent act: the adapter that its own began as, or none."""
+        layers, start = self.peft.base_model, START.format(name)
+        if start in self.peft.peft_config:
+            self.peft.set_adapter(start, inference_mode=True)
+        else:
+            layers.disable_adapter_layers()
+        try:
+            yield
+        finally:
+            if start in self.peft.peft_config:
+                self.peft.set_adapter(name)
+            else:
+                layers.enable_adapter_layers()
 
 
 def load_adapter(lm: PreTrainedModel, folder: Path) -> None:

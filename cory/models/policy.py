@@ -48,6 +48,8 @@ class Policy:
         # True during a roll-out with `model.rollout_dropout`, as in CORY's released code
         self.samples_with_dropout = False
         self.bundle = bundle
+        # a full copy's own reference, if it began with other weights than the pretrained model
+        self.start = bundle.starts.get(self.name)
         self._model = model
         self._engine = engine
         self._stored = stored
@@ -160,17 +162,14 @@ class Policy:
 
     @contextmanager
     def reference_model(self) -> Iterator[PreTrainedModel]:
-        """The frozen reference: the pretrained model; of an adapter the base without any."""
-        base = self.model.base
-        if base is None:
-            yield self.bundle.pretrained
+        """The frozen reference (`model.reference`): of an adapter the base without any, or with
+        the one that it began as."""
+        model = self.model
+        if model.base is None:
+            yield self.start or self.bundle.pretrained
             return
-        layers = base.peft.base_model
-        layers.disable_adapter_layers()
-        try:
-            yield self.model.lm
-        finally:
-            layers.enable_adapter_layers()
+        with model.base.reference(model.name):
+            yield model.lm
 
     @torch.no_grad()
     def reference_states(self, *inputs: Tensor) -> tuple[Tensor, nn.Module]:

@@ -144,6 +144,9 @@ class Components:
 
     def _store(self, bundle: ModelBundle) -> None:
         """Keep what never trains in the precision of its products, once all copies are made."""
+        for start in bundle.starts.values():  # in place of the pretrained model
+            store_as_products(start)
+            bundle.pretrained.to("meta")
         # a copy that trains keeps them exact; a shared base never trains, but ZeRO-3 splits it
         if bundle.config.sharing == "copies" or self.config.hardware.zero_stage < 3:
             store_as_products(bundle.pretrained)
@@ -162,6 +165,8 @@ class Components:
         for model in bundle.new_models([*names, *others], self.streams.init, head):
             if model.name in folders:
                 model.load(folders[model.name], "init_from", bundle.config.remote_code)
+                if bundle.config.reference == "init_from":
+                    bundle.keep_start(model, folders[model.name])
             yield model
 
     def _policies(
@@ -180,7 +185,7 @@ class Components:
             own = siblings if shared else []
             engine = Engine(model, config, hardware, self.plan, precision, own)
             if isinstance(config, PPOConfig):
-                start = self.config.init_from is None
+                start = self.config.init_from is None or bundle.config.reference == "init_from"
                 yield PPOPolicy(bundle, model, engine, config, hardware, start)
             else:
                 yield Policy(bundle, model, engine, hardware)

@@ -113,7 +113,7 @@ def local_fingerprints(agents: Mapping[str, Policy]) -> Fingerprints:
         parameters = dict(agent.model.named_parameters())
         for name, part in agent.engine.own_parts().items():
             prints[id(parameters[name])] = (f"{agent.name}: {name}", byte_sum(part))
-        for name, parameter in agent.bundle.pretrained.named_parameters():
+        for name, parameter in (agent.start or agent.bundle.pretrained).named_parameters():
             if id(parameter) not in prints and not parameter.is_meta:
                 prints[id(parameter)] = (f"reference: {name}", byte_sum(parameter.detach()))
     return prints

@@ -47,6 +47,7 @@ BASES = {
 # of bound is broken once
 REFUSED = {
     "quickstart": """
+model.reference=init_from -> needs init_from, got null
 algorithm.clip_range=abc -> Input should be a valid number
 algorithm.clip_range=0 -> Input should be greater than 0
 evaluation.k=[one] -> evaluation.k.0=one: Input should be a valid integer
@@ -141,6 +142,8 @@ algorithm.temperatures=[1.5,1.3] -> must rise
 algorithm.max_tokens=9 -> of question and answer, must be above task.max_prompt_tokens=
 """,
     "spag": """
+model.reference=init_from ; init_from=x ; algorithm.opponents.start=null
+    -> model.reference=init_from: would be ignored: spag reads no
 algorithm.opponents.agent_0=start -> algorithm.opponents: must not name agent_0, the
 algorithm.games=script -> must be self_play, scripted, endpoint, none, or a file, a
 algorithm.games=endpoint ; algorithm.endpoint=null -> algorithm.endpoint=null: must be

@@ -115,6 +115,30 @@ def test_a_run_starts_from_the_agents_of_another(
     assert ours.step(0)["objective/kl_k3/agent_0"] > 1e-4
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [0, 3])
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_the_kl_may_be_to_what_each_agent_began_as(
+    config_of: ConfigOf, tmp_path: Path, sharing: str, stage: int
+) -> None:
+    settings = [
+        f"model.sharing={sharing}",
+        "hardware.keep_whole_below=0",
+        "algorithm.learning_rate=3e-2",
+    ]
+    finished(tmp_path, trained(config_of(*settings)), config_of(*settings))
+    settings += [f"init_from={tmp_path}", f"hardware.zero_stage={stage}", "seed=7"]
+    ours = build(config_of(*settings, "model.reference=init_from"), reward=LetterShare())
+    before = {name: greedy(agent) for name, agent in ours.agents.items()}
+    metrics = ours.step(0)
+    assert all(abs(metrics[f"objective/kl/{name}"]) < 1e-4 for name in ours.agents)
+    for name, agent in ours.agents.items():  # it stays where the agent was
+        assert greedy(agent.reference(name)) == before[name] != greedy(agent)
+    assert before["agent_0"] != before["agent_1"]
+    later = ours.step(1)
+    assert all(later[f"objective/kl_k3/{name}"] > 1e-3 for name in ours.agents)
+
+
 WITHOUT_VALUES = ["advantages=group", "algorithm.samples_per_prompt=4"]
 
 
