@@ -137,7 +137,8 @@ class PPOConfig(AlgorithmConfig):
     """Settings of `algorithm=ppo`, `grpo` and `rloo`."""
 
     samples_per_prompt: Count
-    advantages: Literal["gae", "group", "leave_one_out", "batch", "role_baseline"]
+    advantages: Literal["gae", "group", "leave_one_out", "batch", "rae"]
+    groups: Literal["turn", "agent", "prompt", "episode"]
     baseline_decay: Share
     divide_by_std: bool
     group_baseline: bool
@@ -178,6 +179,10 @@ class PPOConfig(AlgorithmConfig):
             by = f"advantages={self.advantages}" if compares else "group_baseline=true"
             rule = f"must be at least 2 with algorithm.{by}, which compares responses to a prompt"
             yield "samples_per_prompt", rule
+        joint = self.groups == "episode"  # a return that its agents share
+        if self.groups != "turn" and not hasattr(self, "credit" if joint else "agents"):
+            names = "cory or team" if joint else "cory, team or maporl"
+            yield "groups", f"needs algorithm={names}, got {self.name}"
 
     def value_rate_factor(self) -> float:
         own = self.value_learning_rate

@@ -30,6 +30,11 @@ NEEDS = {
     "algorithm.final_share": "algorithm.schedule=linear|cosine",  # a constant rate ends as it is
     "algorithm.value_learning_rate": "algorithm.advantages=gae",  # nothing else has a value head
     "algorithm.group_baseline": "algorithm.advantages=batch",  # others have their own baseline
+    "algorithm.groups=agent|prompt|episode": "algorithm.advantages=group|leave_one_out",
+    # others' turns are compared by their credits alone: a penalty, or a scale, is of one agent
+    "algorithm.groups=prompt|episode": "algorithm.kl_in=loss algorithm.score_scaling=none "
+    "algorithm.score_clip=null",
+    "algorithm.groups=episode": "algorithm.credit=all|sum|mean algorithm.collective_reward=true",
     "algorithm.ratio=response": "algorithm.loss_average=responses",  # one loss for each response
     "algorithm.loss_average_turns": "algorithm.loss_average=tokens",
     "algorithm.kl_loss=full": "algorithm.kl_in=loss",

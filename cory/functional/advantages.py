@@ -6,10 +6,12 @@ Four estimators. `gae` needs a value head and gives every token an advantage of 
 
 Letters: B turns, R response tokens. Column t of a (B, R) tensor belongs to response token t.
 `groups` is (B,) int64, as of `groups_of`: turns with the same number form a group, and a turn with
-a negative number is absent: it belongs to no group and its advantage is 0.
+a negative number is absent: it belongs to no group and its advantage is 0. A `Pool` is what they
+are compared with instead of each other, where that is more than the turns of one agent.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -137,35 +139,42 @@ def gae(
     return advantages, advantages + values
 
 
-def group_relative(rewards: Tensor, groups: Tensor, divide_by_std: bool) -> Tensor:
+class Pool(NamedTuple):
+    """What turns are compared with, (M,) each: credits, and the group that each is of."""
+
+    credits: Tensor
+    groups: Tensor  # int64
+
+
+def group_relative(
+    rewards: Tensor, groups: Tensor, pool: Pool | None = None, *, divide_by_std: bool
+) -> Tensor:
     """Reward minus the group's mean, over its standard deviation (GRPO: Shao et al., 2024, 4.1.2).
 
     In a group whose rewards are all equal every advantage is 0, exactly.
 
     rewards: (B,), of whole turns
     groups: (B,) int64
+    pool: of the mean and the deviation; None: the rewards
     divide_by_std: False leaves out the division (Dr. GRPO: Liu et al., 2025)
     returns: (B,)
     """
-    stats = group_statistics(rewards, groups)
+    stats = group_statistics(rewards, groups, pool)
     centred = torch.where(stats.equal, 0.0, rewards - stats.mean)
-    if not divide_by_std:
-        return centred
-    squares = torch.where(_same_group(groups), centred**2, 0.0).sum(1)
-    std = (squares / (stats.turns - 1).clamp(min=1)).sqrt()  # unbiased, as in TRL
-    return centred / (std + STD_EPSILON)
+    return centred / (stats.std + STD_EPSILON) if divide_by_std else centred
 
 
-def leave_one_out(rewards: Tensor, groups: Tensor) -> Tensor:
+def leave_one_out(rewards: Tensor, groups: Tensor, pool: Pool | None = None) -> Tensor:
     """Reward minus the mean of the group's other rewards (RLOO: Ahmadian et al., 2024).
 
     In a group whose rewards are all equal, as in one of a single turn, every advantage is 0.
 
     rewards: (B,), of whole turns
     groups: (B,) int64
+    pool: of the mean, the rewards among it; None: the rewards
     returns: (B,)
     """
-    stats = group_statistics(rewards, groups)
+    stats = group_statistics(rewards, groups, pool)
     others = (stats.mean * stats.turns - rewards) / (stats.turns - 1).clamp(min=1)
     return torch.where(stats.equal, 0.0, rewards - others)
 
@@ -183,43 +192,73 @@ def batch_normalised(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
     return whiten(to_go, mask)
 
 
-def groups_of(episodes: Sequence[Episode], agent: str, samples: int) -> Tensor:
-    """The group of each turn of an agent: turns that share a query, a role and a round.
+def groups_of(episodes: Sequence[Episode], agent: str, samples: int, by: str = "turn") -> Tensor:
+    """The group of each turn of an agent, of those about one query.
 
-    Their contexts are equal where an agent sees the bare query. An observer or a debater of a later
-    round also sees earlier answers, which differ within the group.
+    by: `turn`: turns of one role, which has spoken equally often before (AT-GRPO: Zhao et al.,
+        2025); `agent`: all turns of one role (Dr. MAS: Feng et al., 2026); `prompt`, `episode`: all
+        turns about the query, whosever they are, to be compared with `pool_of` these
+
+    With `turn`, contexts are equal where an agent sees the bare query. An observer, or an agent
+    that speaks later, also sees earlier answers, which differ within the group.
 
     episodes: `samples` of each query, one after another
     returns: (B,) int64, in the order of `turns_of`; -1 for absent turns
     """
-    numbers: dict[tuple[int, str, int], int] = {}
+    numbers: dict[tuple[int | str, ...], int] = {}
     found = []
     for place, episode in enumerate(episodes):
+        spoken: Counter[str] = Counter()
         for turn in episode.turns:
+            key = (place // samples, turn.role, spoken[turn.role] if by == "turn" else 0)
+            spoken[turn.role] += 1
             if turn.agent == agent:
-                key = (place // samples, turn.role, turn.round)
-                found.append(-1 if turn.absent else numbers.setdefault(key, len(numbers)))
-    return torch.tensor(found)
+                own = by in ("turn", "agent")
+                number = numbers.setdefault(key, len(numbers)) if own else place // samples
+                found.append(-1 if turn.absent else number)
+    return torch.tensor(found, dtype=torch.int64)
+
+
+def pool_of(episodes: Sequence[Episode], samples: int, by: str) -> Pool | None:
+    """What turns are compared with, if not with the others of their agent alone.
+
+    by: `prompt`: all turns of all agents about a query (Dr. MAS's global baseline); `episode`: the
+        joint return of each of its episodes, which is the credit of every turn there (MAGRPO: Liu
+        et al., 2025); others: None
+    """
+    if by in ("turn", "agent"):
+        return None
+    groups, credits = [], []
+    for place, episode in enumerate(episodes):
+        present = [turn for turn in episode.turns if not turn.absent]
+        for turn in present[:1] if by == "episode" else present:
+            groups.append(place // samples)
+            credits.append(turn.credit or 0.0)
+    return Pool(torch.tensor(credits), torch.tensor(groups))
 
 
 class GroupStatistics(NamedTuple):
     """Of each turn's group, all (B,)."""
 
     mean: Tensor
+    std: Tensor  # unbiased, as in TRL; 0 for one turn
     turns: Tensor  # how many the group has; 0 for absent turns
     equal: Tensor  # bool, True where all rewards of the group are equal, and for absent turns
 
 
-def group_statistics(rewards: Tensor, groups: Tensor) -> GroupStatistics:
-    """Statistics of each turn's group, from rewards (B,) and groups (B,)."""
-    # a (B, B) table and sums along its rows: on a GPU sums by index have no fixed order, and a
+def group_statistics(rewards: Tensor, groups: Tensor, pool: Pool | None = None) -> GroupStatistics:
+    """Statistics of each turn's group, from rewards (B,) and groups (B,), or in a pool."""
+    # a (B, M) table and sums along its rows: on a GPU sums by index have no fixed order, and a
     # resumed run would not end with the same bits
-    same = _same_group(groups)
+    values, pooled = (rewards, groups) if pool is None else pool
+    same = (groups[:, None] == pooled[None, :]) & (groups >= 0)[:, None]
     count = same.sum(1)
-    mean = torch.where(same, rewards, 0.0).sum(1) / count.clamp(min=1)
-    lowest = torch.where(same, rewards, torch.inf).amin(1)
-    highest = torch.where(same, rewards, -torch.inf).amax(1)
-    return GroupStatistics(mean, count, lowest >= highest)
+    mean = torch.where(same, values, 0.0).sum(1) / count.clamp(min=1)
+    squares = torch.where(same, (values[None, :] - mean[:, None]) ** 2, 0.0).sum(1)
+    lowest = torch.where(same, values, torch.inf).amin(1)
+    highest = torch.where(same, values, -torch.inf).amax(1)
+    std = (squares / (count - 1).clamp(min=1)).sqrt()
+    return GroupStatistics(mean, std, count, lowest >= highest)
 
 
 def equal_groups(credits: Tensor, groups: Tensor) -> float:
@@ -235,8 +274,3 @@ def equal_groups(credits: Tensor, groups: Tensor) -> float:
     several = stats.turns > 1
     weights = torch.where(several, 1 / stats.turns.clamp(min=1), 0.0)  # each group counts once
     return float((weights * stats.equal).sum() / weights.sum().clamp(min=1))
-
-
-def _same_group(groups: Tensor) -> Tensor:
-    """(B, B) bool: whether two turns are of one group."""
-    return (groups[:, None] == groups[None, :]) & (groups >= 0)[:, None]

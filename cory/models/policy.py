@@ -239,7 +239,7 @@ class PPOPolicy(Policy):
         self.updated = False  # since then
         self.kl_coef = self.config.kl_coef
         self.moments = RunningMoments()
-        self.baselines: dict[str, float] = {}  # of roles, with advantages=role_baseline
+        self.baselines: dict[str, float] = {}  # of roles, with advantages=rae
 
     @contextmanager
     def rolling_out(self) -> Iterator[None]:
@@ -311,7 +311,7 @@ class PPOPolicy(Policy):
         if config.score_scaling != "none":
             self.moments.update(credits)
         credits = scaled_credits(credits, self.moments, config.score_scaling, config.score_clip)
-        if config.advantages == "role_baseline":
+        if config.advantages == "rae":
             roles = [turn.role for turn in present]
             credits = above_baselines(credits, roles, self.baselines, config.baseline_decay)
         own = iter(credits)

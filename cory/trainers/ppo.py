@@ -1,30 +1,19 @@
-"""Proximal Policy Optimization for any number of agents: the step, its estimates, its loss."""
+"""Proximal Policy Optimization for any number of agents: the step and its loss."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from cory import distributed
 from cory.config import PPOConfig
 from cory.episode import Batch, Episode, Metrics, absent_turn, turns_of
 from cory.evaluation.evaluate import Evaluator, TeamEvaluator
-from cory.functional.advantages import (
-    batch_normalised,
-    equal_groups,
-    gae,
-    group_relative,
-    group_statistics,
-    groups_of,
-    kl_penalised_rewards,
-    leave_one_out,
-)
-from cory.functional.logprobs import MAX_LOG_RATIO, sampled_kl, whiten
+from cory.functional.advantages import Pool, equal_groups
+from cory.functional.logprobs import MAX_LOG_RATIO, sampled_kl
 from cory.functional.losses import (
     LossAverage,
     clipped_policy_loss,
@@ -36,6 +25,7 @@ from cory.models.policy import Actor, PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut
 from cory.trainers.components import Components
+from cory.trainers.estimates import Estimate, compared, estimator_of
 from cory.trainers.metrics import agent_metrics, value_metrics
 from cory.trainers.sanity_checks import CheckedUpdate, check_first_batch, checked_update
 from cory.trainers.steps import (
@@ -51,16 +41,6 @@ from cory.trainers.steps import (
     require_finite,
     states_of,
 )
-
-
-class Estimate(NamedTuple):
-    """What one agent's update aims at."""
-
-    advantages: Tensor  # (B, R), 0 outside the mask
-    returns: Tensor | None  # (B, R), what the value head learns; None where there is none
-
-
-Estimator = Callable[[Batch, Tensor, float], Estimate]  # turns, groups (B,), kl_coef
 
 
 @dataclass
@@ -155,14 +135,13 @@ class PPOTrainer:
         first = agent.updates == 0
         if first:
             check_first_batch(agent, batch, so_far)
-        groups = groups_of(self.episodes, agent.name, config.samples_per_prompt)
-        groups = pad(groups, (0, len(batch) - len(groups)), value=-1).to(batch.credits.device)
+        groups = compared(config, self.episodes, agent.name, batch)
         taken_off = agent.kl_coef if config.kl_in == "reward" else 0.0
         estimate = self.estimate(batch, groups, taken_off)
         metrics = value_metrics(agent.name, batch, estimate.returns)
         if config.samples_per_prompt > 1:
-            share = equal_groups(batch.credits, groups)
-            metrics[f"rollout/equal_groups/{agent.name}"] = share
+            own = Pool(batch.credits, groups.own)
+            metrics[f"rollout/equal_groups/{agent.name}"] = equal_groups(*(groups.pool or own))
         stage = Stage(iteration, config.iterations, config.learning_rate)
         checked = checked_update(agent, self.agents) if first else nullcontext(CheckedUpdate())
         with checked as update:
@@ -231,51 +210,6 @@ class PPOTrainer:
     @property
     def _stateful(self) -> dict[str, Stateful]:
         return {**self.agents, **self.components.carried, **self.carried}
-
-
-def estimator_of(config: PPOConfig) -> Estimator:
-    """The estimator that `algorithm.advantages` names."""
-    if config.advantages == "gae":
-        return partial(with_values, config=config)
-    if config.advantages == "batch":
-        return partial(over_batch, config=config)
-    if config.advantages == "role_baseline":  # credits are above the baselines of roles already
-        return partial(within_groups, compare=lambda rewards, groups: rewards)
-    compare = leave_one_out
-    if config.advantages == "group":
-        compare = partial(group_relative, divide_by_std=config.divide_by_std)
-    return partial(within_groups, compare=compare)
-
-
-def with_values(batch: Batch, groups: Tensor, kl_coef: float, config: PPOConfig) -> Estimate:
-    """GAE; each token has an advantage of its own. Groups play no part."""
-    assert batch.values is not None
-    mask = batch.response_mask
-    rewards = kl_penalised_rewards(batch.credits, batch.kl, mask, kl_coef)
-    advantages, returns = gae(rewards, batch.values, mask, config.gamma, config.gae_lambda)
-    return Estimate(whiten(advantages, mask) if config.whiten_advantages else advantages, returns)
-
-
-def within_groups(
-    batch: Batch, groups: Tensor, kl_coef: float, compare: Callable[[Tensor, Tensor], Tensor]
-) -> Estimate:
-    """GRPO and RLOO: all tokens of a turn have its advantage over others of its group.
-
-    compare: rewards (B,) of whole turns and groups (B,) -> advantages (B,)
-    """
-    mask = batch.response_mask
-    rewards = kl_penalised_rewards(batch.credits, batch.kl, mask, kl_coef).sum(1)
-    advantages = compare(rewards, groups)
-    return Estimate(torch.where(mask, advantages[:, None], 0.0), None)
-
-
-def over_batch(batch: Batch, groups: Tensor, kl_coef: float, config: PPOConfig) -> Estimate:
-    """REINFORCE++: a token's rewards still to come, compared with those of all other tokens."""
-    mask, credits = batch.response_mask, batch.credits
-    if config.group_baseline:
-        credits = credits - group_statistics(credits, groups).mean
-    rewards = kl_penalised_rewards(credits, batch.kl, mask, kl_coef)
-    return Estimate(batch_normalised(rewards, mask, config.gamma), None)
 
 
 Numbers = dict[str, Tensor]  # to be added up over the minibatch

@@ -17,8 +17,8 @@ from cory.config import Config
 from cory.episode import Batch
 from cory.memory import parts_of
 from cory.seeding import uniforms
-from cory.trainers.ppo import Estimate
-from tests.support.building import LetterShare, build, measure, steps
+from cory.trainers.estimates import Estimate
+from tests.support.building import LetterShare, build, measure, steps, updates_of
 from tests.support.refusals import refusal
 
 ConfigOf = Callable[..., Config]
@@ -278,7 +278,7 @@ def test_self_play_against_earlier_versions(team: Team, tmp_path: Path) -> None:
 def test_a_role_is_paid_above_its_own_baseline(team: Team) -> None:
     text = returning('{"one": [1, 1], "two": -4}').replace("len(again.text) > 6", "True")
     words = [
-        "algorithm.advantages=role_baseline",
+        "algorithm.advantages=rae",
         "algorithm.baseline_decay=0.75",
     ]
     trainer = build(team(text, "algorithm.policies=shared", "algorithm.kl_coef=0", *words))
@@ -301,6 +301,41 @@ def test_a_role_is_paid_above_its_own_baseline(team: Team) -> None:
     trainer.step(1)
     assert policy.baselines == {"one": 0.75 * 0.5 + 0.25 * 1.5, "two": -1.0}
     assert given[1] == pytest.approx([2 - 0.75, 1 - 0.75, -3.0] * 8)
+
+
+@pytest.mark.parametrize("name", ["at_grpo", "dr_mas", "global", "magrpo"])
+def test_what_papers_compare_by_hand(team: Team, name: str) -> None:
+    """Two samples of each of four prompts; agent one speaks twice, two only sometimes."""
+    paid = '{"one": [len(first.text), 2 * len(again.text)], "two": len(prompt.text)}'
+    words = [f"advantages={name}", "algorithm.samples_per_prompt=2"]
+    words += ["algorithm.credit=sum"] if name == "magrpo" else []
+    trainer = build(team(returning(paid), *words))
+    found = updates_of(trainer, 1)
+    unequal = 0
+    for agent, (update,) in found.items():
+        expected = []
+        for number, episode in enumerate(trainer.episodes):
+            start = number - number % 2
+            for turn in (turn for turn in episode.turns if turn.role == agent):
+                spoken = [one for e in trainer.episodes[start : start + 2] for one in e.turns]
+                if name in ("at_grpo", "dr_mas"):
+                    spoken = [one for one in spoken if one.role == agent]
+                if name == "at_grpo":
+                    spoken = [one for one in spoken if one.round == turn.round]
+                values = [float(one.credit or 0) for one in spoken]
+                if name == "magrpo":  # an episode's turns share its return
+                    pair = trainer.episodes[start : start + 2]
+                    values = [sum(float(one.score or 0) for one in e.turns) for e in pair]
+                    assert turn.credit == values[number % 2]
+                unequal += len({*values}) > 1
+                mean, several = sum(values) / len(values), max(1, len(values) - 1)
+                std = (sum((value - mean) ** 2 for value in values) / several) ** 0.5
+                whole = 1 if name == "magrpo" else std + 1e-4
+                expected.append((float(turn.credit or 0) - mean) / whole)
+        mask, given = update.batch.response_mask, update.estimate.advantages
+        assert (given[:, 0][mask[:, 0]]).tolist() == pytest.approx(expected, rel=1e-4, abs=1e-5)
+        assert given[~mask].tolist() == [0.0] * int((~mask).sum())
+    assert unequal > 4
 
 
 def test_a_credit_of_another_length_is_refused(config_of: ConfigOf, tmp_path: Path) -> None:

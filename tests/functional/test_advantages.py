@@ -15,6 +15,7 @@ from cory.functional.advantages import (
     groups_of,
     kl_penalised_rewards,
     leave_one_out,
+    pool_of,
     scaled_credits,
 )
 from tests.support.close import assert_close
@@ -126,6 +127,61 @@ def test_a_policy_that_speaks_for_all_is_compared_with_its_role_and_round() -> N
 def test_absent_turns_belong_to_no_group() -> None:
     episodes = [episode(turn("a", "x"), turn("a", "x", 1, absent=gone)) for gone in (True, False)]
     assert groups_of(episodes, "a", 2).tolist() == [0, -1, 0, 1]
+
+
+def spoken(*credits: float) -> Episode:
+    """Policy a is planner, solver, solver again where there are four; b checks last."""
+    roles = ["planner", "solver", *["solver"] * (len(credits) - 3)]
+    turns = [turn("a", role, number) for number, role in enumerate(roles)] + [turn("b", "checker")]
+    for one, credit in zip(turns, credits, strict=True):
+        one.credit = credit
+    return episode(*turns)
+
+
+# two samples of one prompt, and two of another
+SPOKEN = [spoken(1, 2, 9), spoken(4, 8, 16, 5), spoken(0, 3, 3), spoken(6, 6, 6)]
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [
+        ("turn", [0, 1, 0, 1, 2, 3, 4, 3, 4]),  # the second word of a solver is compared with none
+        ("agent", [0, 1, 0, 1, 1, 2, 3, 2, 3]),
+        ("prompt", [0, 0, 0, 0, 0, 1, 1, 1, 1]),
+        ("episode", [0, 0, 0, 0, 0, 1, 1, 1, 1]),
+    ],
+)
+def test_what_is_compared(by: str, expected: list[int]) -> None:
+    assert groups_of(SPOKEN, "a", 2, by).tolist() == expected
+
+
+def test_a_pool_is_of_all_agents_or_of_whole_episodes() -> None:
+    """Deviations of 1, 2, 9, 4, 8, 16, 5 (mean 45 / 7) and of the episodes' 1 and 4, 0 and 6."""
+    gone = episode(turn("a", "planner", absent=True), turn("b", "checker"))
+    gone.turns[1].credit = 7
+    everyone = pool_of([*SPOKEN[:2], gone], 2, "prompt")
+    assert everyone is not None
+    assert everyone.credits.tolist() == [1, 2, 9, 4, 8, 16, 5, 7]
+    assert everyone.groups.tolist() == [0] * 7 + [1]
+    own, groups = torch.tensor([1.0, 2, 4, 8, 16, 50]), torch.tensor([0, 0, 0, 0, 0, -1])
+    deviation = (sum((x - 45 / 7) ** 2 for x in (1, 2, 9, 4, 8, 16, 5)) / 6) ** 0.5
+    above = [x - 45 / 7 for x in (1, 2, 4, 8, 16)]
+    assert_close(group_relative(own, groups, everyone, divide_by_std=False), [*above, 0.0])
+    expected = [x / (deviation + 1e-4) for x in above]
+    assert_close(group_relative(own, groups, everyone, divide_by_std=True), [*expected, 0.0])
+    alone = [x - (45 - x) / 6 for x in (1, 2, 4, 8, 16)]
+    assert_close(leave_one_out(own, groups, everyone), [*alone, 0.0])
+    joint = pool_of([*SPOKEN, gone, gone], 2, "episode")
+    assert joint is not None
+    assert joint.credits.tolist() == [1, 4, 0, 6, 7, 7]
+    assert joint.groups.tolist() == [0, 0, 1, 1, 2, 2]
+    # an episode counts once, however often it has turns
+    turns = torch.tensor([1.0, 1, 4, 4, 4, 7]), torch.tensor([0, 0, 0, 0, 0, 2])
+    found = group_relative(*turns, joint, divide_by_std=False)
+    assert_close(found, [-1.5, -1.5, 1.5, 1.5, 1.5, 0.0])
+    assert_close(leave_one_out(*turns, joint), [-3.0, -3.0, 3.0, 3.0, 3.0, 0.0])
+    assert pool_of(SPOKEN, 2, "turn") is pool_of(SPOKEN, 2, "agent") is None
+    assert_close(equal_groups(*joint), 1 / 3)
 
 
 # mean 2, population variance 8 / 3, unbiased deviation 2

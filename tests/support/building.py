@@ -17,7 +17,8 @@ from cory.models.policy import PPOPolicy
 from cory.rewards import Reward
 from cory.runs.files import Line
 from cory.runtime.worker import build_components
-from cory.trainers.ppo import Estimate, PPOTrainer
+from cory.trainers.estimates import Estimate
+from cory.trainers.ppo import PPOTrainer
 from cory.trainers.steps import Stage
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config

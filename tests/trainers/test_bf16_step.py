@@ -12,7 +12,8 @@ import torch
 from cory.config import Config
 from cory.episode import Batch, Turn, turns_of
 from cory.models.policy import PPOPolicy
-from cory.trainers.ppo import Estimate, PPOTrainer
+from cory.trainers.estimates import Estimate
+from cory.trainers.ppo import PPOTrainer
 from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, build, noise_in
 

@@ -11,7 +11,7 @@ from cory.config import Config
 from cory.episode import turns_of
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.logprobs import whiten
-from cory.trainers.ppo import Estimate
+from cory.trainers.estimates import Estimate
 from cory.trainers.sanity_checks import FirstUpdateError
 from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, Updated, build, updates_of

@@ -14,7 +14,8 @@ from cory.episode import Batch, turns_of
 from cory.functional.logprobs import full_kl
 from cory.models.actor_critic import response_states
 from cory.models.policy import PPOPolicy
-from cory.trainers.ppo import Estimate, Objective, PPOTrainer
+from cory.trainers.estimates import Estimate
+from cory.trainers.ppo import Objective, PPOTrainer
 from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, build, uneven
 from tests.support.close import assert_close

@@ -21,7 +21,8 @@ from cory.episode import Batch
 from cory.functional.logprobs import pad_turns
 from cory.functional.losses import loss_average
 from cory.models.actor_critic import ActorCriticModel
-from cory.trainers.ppo import Estimate, Objective, estimator_of
+from cory.trainers.estimates import Estimate, Groups, estimator_of
+from cory.trainers.ppo import Objective
 from tests.support.close import assert_close
 from tests.support.composing import parsed
 
@@ -96,7 +97,7 @@ def loss_of(config: PPOConfig, batch: Batch, estimate: Estimate, size: int) -> A
 def test_loss_and_gradient_are_trls(name: str, size: int) -> None:
     case = GRPO.get(name) or RLOO[name.removeprefix("rloo ")]
     config, batch = settings(name, case), roll_out()
-    groups = torch.arange(len(batch)) // config.samples_per_prompt
+    groups = Groups(torch.arange(len(batch)) // config.samples_per_prompt)
     in_reward = config.kl_coef if config.kl_in == "reward" else 0.0
     estimate = estimator_of(config)(batch, groups, in_reward)
     expected = torch.tensor(case["advantages"])[:, None] * batch.response_mask

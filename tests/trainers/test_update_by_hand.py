@@ -16,7 +16,8 @@ import torch
 from cory.config import Config
 from cory.episode import turns_of
 from cory.models.bundle import ModelBundle
-from cory.trainers.ppo import Estimate, PPOTrainer
+from cory.trainers.estimates import Estimate
+from cory.trainers.ppo import PPOTrainer
 from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, Updated, build, noise_in, uneven, updates_of
 from tests.support.close import assert_close

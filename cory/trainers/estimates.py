@@ -1,0 +1,96 @@
+"""From the credits of an iteration to what each update aims at: groups, advantages, returns."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from cory.config import PPOConfig
+from cory.episode import Batch, Episode
+from cory.functional.advantages import (
+    Pool,
+    batch_normalised,
+    gae,
+    group_relative,
+    group_statistics,
+    groups_of,
+    kl_penalised_rewards,
+    leave_one_out,
+    pool_of,
+)
+from cory.functional.logprobs import whiten
+
+
+class Estimate(NamedTuple):
+    """What one agent's update aims at."""
+
+    advantages: Tensor  # (B, R), 0 outside the mask
+    returns: Tensor | None  # (B, R), what the value head learns; None where there is none
+
+
+class Groups(NamedTuple):
+    """What each turn of a batch is compared with."""
+
+    own: Tensor  # (B,) int64, as of `groups_of`
+    pool: Pool | None = None  # None: the agent's own turns
+
+
+Estimator = Callable[[Batch, Groups, float], Estimate]  # turns, groups, kl_coef
+
+
+def compared(config: PPOConfig, episodes: Sequence[Episode], agent: str, batch: Batch) -> Groups:
+    """The groups of one agent's turns; absent ones at the end of the batch are of none."""
+    device, samples = batch.credits.device, config.samples_per_prompt
+    own = groups_of(episodes, agent, samples, config.groups)
+    pool = pool_of(episodes, samples, config.groups)
+    return Groups(
+        pad(own, (0, len(batch) - len(own)), value=-1).to(device),
+        None if pool is None else Pool(*(column.to(device) for column in pool)),
+    )
+
+
+# rewards (B,) of whole turns, their groups (B,), what they are compared with -> advantages (B,)
+Compare = Callable[[Tensor, Tensor, Pool | None], Tensor]
+
+
+def estimator_of(config: PPOConfig) -> Estimator:
+    """The estimator that `algorithm.advantages` names."""
+    if config.advantages == "gae":
+        return partial(with_values, config=config)
+    if config.advantages == "batch":
+        return partial(over_batch, config=config)
+    if config.advantages == "rae":  # credits are above the baselines of roles already
+        return partial(within_groups, compare=lambda rewards, groups, pool: rewards)
+    compare: Compare = leave_one_out
+    if config.advantages == "group":
+        compare = partial(group_relative, divide_by_std=config.divide_by_std)
+    return partial(within_groups, compare=compare)
+
+
+def with_values(batch: Batch, groups: Groups, kl_coef: float, config: PPOConfig) -> Estimate:
+    """GAE; each token has an advantage of its own. Groups play no part."""
+    assert batch.values is not None
+    mask = batch.response_mask
+    rewards = kl_penalised_rewards(batch.credits, batch.kl, mask, kl_coef)
+    advantages, returns = gae(rewards, batch.values, mask, config.gamma, config.gae_lambda)
+    return Estimate(whiten(advantages, mask) if config.whiten_advantages else advantages, returns)
+
+
+def within_groups(batch: Batch, groups: Groups, kl_coef: float, compare: Compare) -> Estimate:
+    """GRPO and RLOO: all tokens of a turn have its advantage over others of its group."""
+    mask = batch.response_mask
+    rewards = kl_penalised_rewards(batch.credits, batch.kl, mask, kl_coef).sum(1)
+    advantages = compare(rewards, groups.own, groups.pool)
+    return Estimate(torch.where(mask, advantages[:, None], 0.0), None)
+
+
+def over_batch(batch: Batch, groups: Groups, kl_coef: float, config: PPOConfig) -> Estimate:
+    """REINFORCE++: a token's rewards still to come, compared with those of all other tokens."""
+    mask, credits = batch.response_mask, batch.credits
+    if config.group_baseline:
+        credits = credits - group_statistics(credits, groups.own).mean
+    rewards = kl_penalised_rewards(credits, batch.kl, mask, kl_coef)
+    return Estimate(batch_normalised(rewards, mask, config.gamma), None)
