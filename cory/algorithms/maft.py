@@ -14,7 +14,7 @@ from torch import Tensor
 from cory.algorithms.maft_data import DebateCollector
 from cory.config import MaftConfig
 from cory.endpoint import Endpoint
-from cory.episode import Context, Prompt
+from cory.episode import Prompt
 from cory.evaluation.debates import MaftMetrics
 from cory.evaluation.diversity import Diversity
 from cory.evaluation.evaluate import TeamEvaluator
@@ -114,7 +114,7 @@ def maft_debate(
     config: MaftConfig, task: Form, bundle: ModelBundle, agents: int, rounds: int
 ) -> Debate:
     """A debate of so many generation and critic agents: who speaks where, seeing what."""
-    chats = bundle.config.chat or config.endpoint is not None
+    chats = bundle.texts.chat or config.endpoint is not None
     plain: DebateWording = Chat(Told(config.prompts)) if chats else Plain(task)
 
     def wording(agent: int) -> DebateWording:
@@ -123,18 +123,12 @@ def maft_debate(
         critics = config.policies != "generation"  # else generators speak in every round
         return Identified(plain, config.prompts, agent + 1, critics)
 
-    def fits(agent: int, context: Context) -> bool:
-        if config.endpoint is not None:
-            return True  # a server checks that itself
-        limit, room = config.sampling.max_response_tokens, bundle.context_length
-        return bundle.texts.tokens(context) + limit <= room
-
     return Debate(
         agents=agents,
         rounds=rounds,
         speaker=config.policy,
         wording=wording,
-        fits=fits,
+        limit=config.sampling.max_response_tokens,
         read=task.read,
         consensus=None,
         summariser=SumUp(config.prompts, BASE) if config.summary else None,
@@ -153,7 +147,7 @@ def hinted(config: MaftConfig, task: Task, bundle: ModelBundle) -> Play:
         first = await agent.say(prompt.opening, "solo")
         if task.is_right(first.response, answer):
             agent.absent("hinted", 1)
-        elif bundle.config.chat:
+        elif bundle.texts.chat:
             hint = config.prompts.hint.format(query=prompt.text, answer=answer)
             await agent.say(prompt.asking(hint), "hinted", 1)
         else:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from cory.config import MaporlConfig, SFTConfig, require
-from cory.episode import Context, Episode, score_of
+from cory.episode import Episode, score_of
 from cory.evaluation.debates import debate_metrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.functional.credit import DebateCredit, repeats
@@ -120,20 +120,14 @@ class TrainedDebates:
     def debate(self, agents: int, rounds: int) -> Debate:
         """A debate of so many agents and rounds."""
         components, config = self.components, self.config
-        limit = config.sampling.max_response_tokens
-
-        def fits(agent: int, context: Context) -> bool:
-            bundle = self.bundle_of(agent)
-            return bundle.texts.tokens(context) + limit <= bundle.context_length
-
         chat = Chat(Graded(config.prompts, config.verifier_feedback))
         plain = Plain(components.task)
         return Debate(
             agents=agents,
             rounds=rounds,
             speaker=self.actor,
-            wording=lambda agent: chat if self.bundle_of(agent).config.chat else plain,
-            fits=fits,
+            wording=lambda agent: chat if self.bundle_of(agent).texts.chat else plain,
+            limit=config.sampling.max_response_tokens,
             read=components.task.read,
             consensus=config.consensus,
             scored=config.verifier_feedback,

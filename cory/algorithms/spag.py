@@ -65,8 +65,8 @@ def game_trainer(
     assert isinstance(task, GameTask) and isinstance(reward, GameOutcome)
     others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
     policy, frozen = components.new_player(AGENT, others)
-    task.require_room(bundle.texts.tokens)
-    bundle.texts.require_learnable()
+    task.require_room(policy.texts.tokens)
+    policy.texts.require_learnable()
     opponents = Opponents(config, task, policy, frozen, Path(components.config.run_dir))
     instructions, carried = None, {}
     if config.instructions.per_iteration > 0:
@@ -83,7 +83,7 @@ def game_trainer(
         components,
         policy,
         collector,
-        InstructionCollector(instructions, bundle.texts, config.instructions.max_tokens),
+        InstructionCollector(instructions, policy.texts, config.instructions.max_tokens),
         loss,
         GameEvaluator(config, policy, task, reward, opponents, collector.fits),
         carried,

@@ -61,7 +61,7 @@ class GameCollector:
 
     def fits(self, context: str) -> bool:
         """Whether a context is not too long."""
-        return self.components.bundle.texts.tokens(context) <= self.task.config.max_prompt_tokens
+        return self.policy.texts.tokens(context) <= self.task.config.max_prompt_tokens
 
     def __call__(self, epoch: int, again: bool) -> StoredGames:
         """The set of an epoch.
@@ -195,7 +195,7 @@ class GameCollector:
         self, played: FinishedGame, key: tuple[int, ...], weights: Mapping[str, float]
     ) -> Iterator[OfflineExample]:
         """The winners' utterances in a game, but empty ones."""
-        outcome, texts = self.reward.settled(played.outcome), self.components.bundle.texts
+        outcome, texts = self.reward.settled(played.outcome), self.policy.texts
         # token ids of another model's are not learnt from
         sampled = played.ids if played.tokenizer == self.tokenizer else None
         for role in self._roles(played):

@@ -10,7 +10,7 @@ from cory import distributed
 from cory.algorithms.cory import shared_sum
 from cory.config import Config, SamplingConfig, TeamConfig, require
 from cory.endpoint import Endpoint
-from cory.episode import Asked, Episode, Metrics, Turn
+from cory.episode import Asked, Context, Episode, Metrics, Turn
 from cory.evaluation.evaluate import TeamEvaluator, return_metrics, returns_of
 from cory.evaluation.responses import TEAM
 from cory.functional.credit import mean_over_roles, own_and_later, own_return
@@ -107,6 +107,10 @@ class OpponentPool:
         """As `Actor`."""
         speaker = self.version if self.present else self.learner.reference(self.name)
         return speaker.turns(asked, limit, sampling)
+
+    def fits(self, context: Context, limit: int) -> bool:
+        """As `Actor`."""
+        return self.learner.fits(context, limit)
 
     def after_step(self, iteration: int) -> None:
         """Let the learner join, where it is time to, and choose who plays in the next iteration."""

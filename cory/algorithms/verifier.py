@@ -188,7 +188,7 @@ class AnswerCollector:
 
     def _chosen(self, answers: QuestionAnswers) -> list[Example]:
         """The examples from one question: as many right as wrong answers, or all in their order."""
-        config, texts = self.config, self.policy.bundle.texts
+        config, texts = self.config, self.policy.texts
         question = texts.render(answers.prompt.opening)
         responses = [turn.response for turn in answers.turns]
         rows = readings(texts, [question] * len(responses), responses, None)

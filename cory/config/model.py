@@ -1,9 +1,10 @@
 """Language models: those that are loaded (`model=`), and one behind an endpoint (`endpoint=`)."""
 
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from cory.config.base import (
     Conflicts,
@@ -23,6 +24,7 @@ Weights = Literal["fp32", "bf16", "fp16"]
 URL = "must be http:// or https:// with host and path, without user, password and query"
 VARIABLE = "must name an environment variable, in capitals, which holds the key"
 THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+DATE_FORM = "%d %b %Y"  # as Llama 3 writes a date
 
 
 class PrecisionConfig(Settings):
@@ -59,6 +61,23 @@ class AdapterConfig(Settings):
     targets: Annotated[list[Text], Field(min_length=1)] | None  # None: PEFT's choice
 
 
+def _date(text: str) -> str:
+    try:
+        datetime.strptime(text, DATE_FORM)
+    except ValueError:
+        raise ValueError("must be a date such as 26 Jul 2024") from None
+    return text
+
+
+class TemplateConfig(Settings):
+    """What a chat template reads beside the messages; None: nothing is said of it."""
+
+    model_config = ConfigDict(extra="allow")  # each template has names of its own
+
+    date: Annotated[Text, AfterValidator(_date)] | None  # what it shows as today's
+    enable_thinking: bool | None
+
+
 class ModelConfig(PackedConfig):
     """Settings of `model=`: the language model that every agent starts from."""
 
@@ -66,6 +85,8 @@ class ModelConfig(PackedConfig):
     path: Text  # hub name, local folder, or asset:<name> for cory/assets/<name>
     remote_code: bool
     chat: bool
+    template: TemplateConfig
+    system: Words | None  # stands before every chat
     dropout: bool
     value_dropout: ShareBelowOne
     value_init: Literal["uniform", "zero"]

@@ -257,7 +257,7 @@ def token_nll(
     responses: what does not fit into the model's context is cut off
     returns: None for a response without tokens
     """
-    texts, room = policy.bundle.texts, policy.bundle.context_length
+    texts, room = policy.texts, policy.bundle.context_length
 
     def score(pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         read = texts.pairs([context for context, _ in pairs], [text for _, text in pairs])

@@ -63,7 +63,7 @@ class VerifierEvaluator:
         """The verifier's probability that each answer is right, to what its author was shown."""
         bundle, model = self.policy.bundle, self.policy.model
         shown, said = [turn.context for turn in turns], [turn.response for turn in turns]
-        rows = readings(bundle.texts, shown, said, bundle.context_length)
+        rows = readings(self.policy.texts, shown, said, bundle.context_length)
         size, pad = self.policy.hardware.rollout_batch_size, int(bundle.tokenizer.pad_token_id)
         judge = partial(correctness_probabilities, model, pad=pad)
         model.eval()

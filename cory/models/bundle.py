@@ -58,10 +58,12 @@ class ModelBundle:
             not config.chat or self.tokenizer.chat_template is not None,
             f"{group}.chat=true: the tokenizer of {self.said} has no chat template",
         )
-        self.texts = Texts(self.tokenizer, self.said, config.chat)
         # policy -> its reference in place of the pretrained model: with `model.reference=init_from`
         self.starts: dict[str, PreTrainedModel] = {}
         self._copies: dict[Path, PreTrainedModel] = {}
+        texts = Texts(self.tokenizer, self.said, config.chat, config.template, f"{group}.template")
+        # that of a policy may have another system
+        self.texts = texts.with_system(config.system, f"{group}.system")
 
     @cached_property
     def pretrained(self) -> PreTrainedModel:

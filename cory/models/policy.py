@@ -50,6 +50,7 @@ class Policy:
         self.bundle = bundle
         # a full copy's own reference, if it began with other weights than the pretrained model
         self.start = bundle.starts.get(self.name)
+        self.texts = bundle.texts  # how it is shown what it is asked; with a system of its own
         self._model = model
         self._engine = engine
         self._stored = stored
@@ -94,6 +95,10 @@ class Policy:
         """Gather all of its weights, for passes without gradient."""
         return nullcontext() if self._engine is None else self.engine.whole()
 
+    def fits(self, context: Context, limit: int) -> bool:
+        """Whether a context leaves room for a response of `limit` tokens."""
+        return self.texts.tokens(context) + limit <= self.bundle.context_length
+
     def turns(
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
     ) -> list[Turn]:
@@ -106,8 +111,8 @@ class Policy:
         """
         if not asked:
             return []
-        bundle, texts = self.bundle, [self.bundle.texts.render(one.context) for one in asked]
-        rows = bundle.texts.ids(texts)
+        bundle, shown = self.bundle, [self.texts.render(one.context) for one in asked]
+        rows = self.texts.ids(shown)
         lengths, room = [*map(len, rows)], bundle.context_length
         if min(lengths) == 0:
             raise ConfigError("a prompt has no tokens: the model needs at least one")
@@ -138,13 +143,13 @@ class Policy:
                 role=one.role,
                 round=one.round,
                 context=text,
-                response=bundle.texts.response(ids, response.ids, plain),
+                response=self.texts.response(ids, response.ids, plain),
                 context_ids=ids,
                 response_ids=response.ids,
                 sampler_logprobs=response.sampler_logprobs,
                 cut_off=response.ids[-1] not in bundle.stops,
             )
-            for one, text, ids, response in zip(asked, texts, rows, said, strict=True)
+            for one, text, ids, response in zip(asked, shown, rows, said, strict=True)
         ]
 
     @contextmanager
@@ -350,6 +355,10 @@ class Actor(Protocol):
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
     ) -> Sequence[Turn | None]:
         """As `Policy.turns`; None where a server finds the context too long."""
+        ...
+
+    def fits(self, context: Context, limit: int) -> bool:
+        """As `Policy.fits`; True where only a server knows."""
         ...
 
 

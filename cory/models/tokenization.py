@@ -1,5 +1,6 @@
 """Token ids of texts, and texts of token ids: chat templates, special tokens and spaces."""
 
+import copy
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 from jinja2 import TemplateError
 
 from cory.config import ConfigError, require
-from cory.episode import Context, as_messages, from_user
+from cory.config.model import TemplateConfig
+from cory.episode import Context, Message, as_messages, from_user
+from cory.models.template import template_of
 
 # a sample prompt and its answer, to find what a template or tokenizer puts around them
 ASKED, ANSWER = "word", "reply"
@@ -16,11 +19,42 @@ ASKED, ANSWER = "word", "reply"
 class Texts:
     """Reads and writes texts for one model, in its chat template if it chats."""
 
-    def __init__(self, tokenizer: Any, said: str, chat: bool = False) -> None:
-        """said: the setting that the model comes from, for refusals."""
+    def __init__(
+        self,
+        tokenizer: Any,
+        said: str,
+        chat: bool = False,
+        template: TemplateConfig | None = None,
+        key: str = "model.template",
+    ) -> None:
+        """said: the setting that the model comes from; key: that of `template`, for refusals."""
         self.tokenizer = tokenizer
         self.said = said
         self.chat = chat
+        self.template = template_of(tokenizer if chat else None, template, said, key)
+        self.system: str | None = None  # what stands before every chat
+
+    def with_system(self, system: str | None, key: str) -> "Texts":
+        """The same, but that this message of the system stands before every chat; None: none.
+
+        key: its setting; ConfigError where the model is not shown it
+        """
+        texts = copy.copy(self)
+        for name in ("asked", "own_tokens", "between", "end"):
+            vars(texts).pop(name, None)  # were found out with another one
+        texts.system = system
+        if system is None:
+            return texts
+        require(self.chat, f"{key}: {self.said} does not chat (chat=false), so it has no system")
+        try:
+            shown = texts.render(texts.asked)
+        except ConfigError as error:
+            raise ConfigError(f"{key}: cannot be shown: {error}") from None
+        require(
+            shown != self.render(self.asked),
+            f"{key}: the chat template of {self.said} leaves out what the system says",
+        )
+        return texts
 
     def fit(self, model: Any) -> None:
         """ConfigError where the model lacks embeddings, or the template refuses a sample prompt.
@@ -49,12 +83,16 @@ class Texts:
             if not isinstance(context, str):
                 raise ConfigError(f"{self.said}: chat=false, and prompts are chat messages")
             return context if answer is None else context + self.between + answer
-        messages = as_messages(context)
+        messages = self._opened(as_messages(context))
         if answer is not None:
             messages = [*messages, {"role": "assistant", "content": answer}]
         try:
             text: str = self.tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=answer is None
+                messages,
+                tokenize=False,
+                add_generation_prompt=answer is None,
+                chat_template=self.template.text,
+                **self.template.arguments,
             )
         except (TemplateError, TypeError, ValueError) as error:
             roles, reason = ", ".join(m["role"] for m in messages), " ".join(str(error).split())
@@ -183,6 +221,15 @@ class Texts:
         special = {*self.tokenizer.all_special_ids, *(i for i in added if added[i].special)}
         ends = (token for token in self._bare([after])[0] if found and token in special)
         return next(ends, eos)
+
+    def _opened(self, messages: list[Message]) -> list[Message]:
+        """Messages after that of the system; one of their own follows in the same message."""
+        if self.system is None:
+            return messages
+        if messages[0]["role"] != "system":
+            return [{"role": "system", "content": self.system}, *messages]
+        both = f"{self.system}\n\n{messages[0]['content']}"
+        return [{**messages[0], "content": both}, *messages[1:]]
 
     def _bare(self, texts: Sequence[str]) -> list[list[int]]:
         rows: list[list[int]] = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]

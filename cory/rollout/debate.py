@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from cory.episode import Context, Prompt, Turn
+from cory.episode import Prompt, Turn
 from cory.functional.votes import agreement
 from cory.rollout.debate_prompts import DebateWording, Rounds, SumUp
 from cory.rollout.scheduler import Cast, TooLong
@@ -22,7 +22,7 @@ class Debate:
     rounds: int
     speaker: Callable[[int, int], str]  # round, agent -> the actor that speaks
     wording: Callable[[int], DebateWording]  # of an agent
-    fits: Callable[[int, Context], bool]  # agent, context -> whether an answer still fits
+    limit: int  # tokens for which a prompt leaves room
     read: Callable[[str], Hashable | None]  # response -> its answer
     consensus: float | None  # share of equal answers that ends a debate
     scored: bool = False  # agents see the scores of answers
@@ -53,7 +53,7 @@ class Debate:
         for left_out, context in enumerate(
             self.wording(agent).contexts(prompt, rounds, agent, summary)
         ):
-            if not self.fits(agent, context):
+            if not speaker.fits(context, self.limit):
                 continue
             try:
                 turn = await speaker.say(context, role, number, aside=True)
@@ -76,7 +76,7 @@ class Debate:
             return None, False  # of nobody's answers there is none
         speaker, role = cast[self.summariser.speaker], f"summariser_{agent}"
         for left_out, context in enumerate(self.summariser.contexts(prompt, rounds, agent)):
-            if not self.fits(agent, context):
+            if not speaker.fits(context, self.limit):
                 continue
             try:
                 told = await speaker.say(context, role, len(rounds), aside=True)

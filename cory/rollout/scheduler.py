@@ -93,6 +93,10 @@ class Speaker:
             cast.turns.append(said)
         return said
 
+    def fits(self, context: Context, limit: int) -> bool:
+        """Whether a context leaves it room for a response of `limit` tokens, as far as is known."""
+        return self.cast.actors[self.name].fits(context, limit)
+
     def absent(self, role: str, round: int = 0) -> None:
         """Its turn becomes part of the episode, which is over already."""
         self.cast.turns.append(absent_turn(self.name, role, round))
@@ -102,10 +106,17 @@ class Cast(defaultdict[str, Speaker]):
     """The agents of one episode by name; whoever a play names is there."""
 
     def __init__(
-        self, episode: int, prompt: Prompt, waiting: Waiting, key: Key = (), iteration: int = 0
+        self,
+        episode: int,
+        prompt: Prompt,
+        waiting: Waiting,
+        actors: Mapping[str, Actor],
+        key: Key = (),
+        iteration: int = 0,
     ) -> None:
-        """episode: its number; key: of its random numbers; iteration: as of `RollOut`."""
+        """episode: its number; key: of its random numbers; actors, iteration: as of `RollOut`."""
         super().__init__()
+        self.actors = actors
         self.episode, self.prompt, self.waiting = episode, prompt, waiting
         self.key, self.iteration = key, iteration
         self.turns: list[Turn] = []
@@ -157,7 +168,7 @@ class RollOut:
     async def _lead(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         waiting: Waiting = []
         casts = [
-            Cast(number, prompt, waiting, (*self.key, number), self.iteration)
+            Cast(number, prompt, waiting, self.actors, (*self.key, number), self.iteration)
             for number, prompt in enumerate(prompts, self.first)
         ]
         tasks = [asyncio.ensure_future(play(cast.prompt, cast)) for cast in casts]
@@ -321,6 +332,10 @@ class EndpointActor:
             )
             for one, reply in zip(asked, replies, strict=True)
         ]
+
+    def fits(self, context: Context, limit: int) -> bool:
+        """As `Actor`: the server checks that itself."""
+        return True
 
 
 def as_text(context: Context) -> str:

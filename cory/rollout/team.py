@@ -77,7 +77,7 @@ class Agent:
         """TooLong where a context leaves no room for a reply."""
         if not isinstance(actor, Policy):
             return  # only its server knows
-        tokens, room = actor.bundle.texts.tokens(shown), actor.bundle.context_length
+        tokens, room = actor.texts.tokens(shown), actor.bundle.context_length
         limit = self._config.sampling.max_response_tokens
         if tokens + limit > room:
             raise TooLong(

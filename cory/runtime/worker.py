@@ -180,7 +180,7 @@ def build_components(config: Config) -> Components:
     # refused now rather than after the last iteration
     held_out = task.held_out(config.evaluation.prompts, config.evaluation.split)
     for one, prompt in product(speaking, held_out[:1]):
-        if one.config.chat:
+        if one.texts.chat:
             one.texts.render(prompt.opening)
     for text, one in product(config.evaluation.probes, bundles):
         tokens = one.texts.tokens(task.prompt_of(text).opening)

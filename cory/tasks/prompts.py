@@ -85,7 +85,7 @@ class PromptsTask(PromptsForm):
     def __init__(self, config: PromptsConfig, tokenizer: Any, stream: np.random.Generator) -> None:
         super().__init__(config)
         self.tokenizer = tokenizer
-        self._chat = Texts(tokenizer, "model.chat=true", chat=True)
+        self._chat = Texts(tokenizer, "model.chat=true", tokenizer.chat_template is not None)
         self._max_tokens = config.max_prompt_tokens
         train = self._prompts("train", config.train_split)
         if config.held_out_share is not None:

@@ -46,7 +46,7 @@ def debate(agents: int, turns: int, wording: Any, **more: Any) -> Debate:
     settings: dict[str, Any] = {
         "speaker": lambda turn, agent: f"p{turn}{agent}",
         "wording": lambda agent: wording,
-        "fits": lambda agent, context: True,
+        "limit": 7,
         "read": lambda response: response,
         "consensus": None,
     }
@@ -154,17 +154,17 @@ def test_a_long_plain_view_loses_others_from_the_last_then_ones_own() -> None:
 
 
 def test_what_had_to_be_left_out_is_counted() -> None:
-    script = Script(marked)
-    held = debate(2, 3, CHAT, fits=lambda agent, context: len(context) < 5)
-    episodes = script.play(held.play, PROMPTS)
+    script = Script(marked, lambda agent, context, limit: len(context) + limit < 12)
+    episodes = script.play(debate(2, 3, CHAT).play, PROMPTS)
     # three messages at the second turn; at the third another two do not fit
     cut = [turn.shortened for episode in episodes for turn in episode.turns]
     assert (len(cut), sum(cut)) == (12, 4)
     assert script.shown[4][3][0] == [
         *(user("How many?"), own("1a0"), user("Others: [1] 1b0 Again: How many?")),
     ]
-    none = debate(2, 2, CHAT, fits=lambda agent, context: False)
-    script.play(none.play, PROMPTS)
+    # only the speaker's own room counts
+    script.room = lambda agent, context, limit: agent == "p00"
+    script.play(debate(2, 2, CHAT).play, PROMPTS)
     assert script.shown[-1][3] == [[user("How many?")], [user("How much?")]]
 
 
@@ -212,13 +212,12 @@ MAFT_WORDS = MaftPrompts(
 
 
 def maft_debate(
-    agents: int, turns: int, summary: bool, wording: DebateWording | None = None, room: int = 10**6
+    agents: int, turns: int, summary: bool, wording: DebateWording | None = None
 ) -> Debate:
     return debate(
         agents,
         turns,
         wording or Chat(Told(MAFT_WORDS)),
-        fits=lambda agent, context: len(str(context)) <= room,
         summariser=SumUp(MAFT_WORDS, "base") if summary else None,
     )
 
@@ -280,8 +279,8 @@ def test_where_no_answer_can_be_summed_up_the_answers_themselves_are_shown() -> 
         at_first = (asked.role, asked.round) == ("debater_0", 0)  # in the first of both debates
         return "x" * 250 if at_first and asked.prompt == "0" else marked(agent, asked)
 
-    script = Script(say)
-    held = maft_debate(3, 2, summary=True, room=250)
+    script = Script(say, lambda agent, context, limit: len(str(context)) <= 250)
+    held = maft_debate(3, 2, summary=True)
     first, second = script.play(held.play, PROMPTS)
     summed = {role: contexts for who, role, _, contexts in script.shown if who == "base"}
     assert summed["summariser_0"] == ["Sum up: [1] 0b0 | [2] 0c0", "Sum up: [1] 0b1 | [2] 0c1"]

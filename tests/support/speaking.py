@@ -15,10 +15,15 @@ class Script:
     """Every actor that a play may name; `shown` has what each was shown, batch by batch.
 
     say(agent, asked): its response; None: the context is too long for it
+    fits(agent, context, limit): whether it has room for such a response
     """
 
-    def __init__(self, say: Callable[[str, Asked], str | None]) -> None:
-        self.say = say
+    def __init__(
+        self,
+        say: Callable[[str, Asked], str | None],
+        fits: Callable[[str, Context, int], bool] = lambda agent, context, limit: True,
+    ) -> None:
+        self.say, self.room = say, fits
         self.shown: list[tuple[str, str, int, list[Context]]] = []
 
     def __getitem__(self, agent: str) -> ScriptedActor:
@@ -35,6 +40,9 @@ class Script:
 class ScriptedActor:
     def __init__(self, name: str, script: Script) -> None:
         self.name, self.script = name, script
+
+    def fits(self, context: Context, limit: int) -> bool:
+        return self.script.room(self.name, context, limit)
 
     def turns(
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
