@@ -80,6 +80,8 @@ class Shape:
         self.cache = 2 * self.layers * kv_heads * per_head  # keys and values of a token
         self.vocabulary = int(config.vocab_size)
         self.context = context_length(config)
+        # the cap's own output, and a gradient beside it
+        self.capped = 2 if getattr(config, "final_logit_softcapping", None) else 0
         self.unfused = UNFUSED.get(getattr(config, "activation_function", ""), 0) * self.widest
 
     def saved(self, targets: list[str]) -> int:
@@ -163,7 +165,7 @@ def pass_parts(config: Config, model: ModelConfig, shape: Shape, targets: list[s
     drawn = 23 * sampled * vocabulary
     both = min(24 * scored * response * vocabulary, SLAB_BYTES)  # by policy and reference
     # float32: log-probabilities and two gradients of them, and the logits
-    learned = 14 * min(micro * response * vocabulary, SLAB_BYTES // 4)
+    learned = (14 + 4 * shape.capped) * min(micro * response * vocabulary, SLAB_BYTES // 4)
     parts = [
         Part("KV cache", cache * (each if model.quantisation != "none" else products), (SAMPLING,)),
         Part("logits", drawn, (SAMPLING,)),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import Gemma2Config, GPT2Config, GPT2LMHeadModel
 
 from cory import memory
 from cory.config import Config
@@ -174,6 +174,14 @@ def test_what_passes_through(sizes: Sizes) -> None:
     assert less["activations", (PASSES,)] == 4 * 8 * 20 * (2 * 8 + saved // 2)
     eager = sizes("model.attention=eager")["activations", (PASSES,)]
     assert eager - found["activations", (PASSES,)] == 2 * 4 * 8 * 2 * 2 * 20 * 20  # 2 layers, heads
+
+
+def test_a_cap_on_logits_keeps_its_output_and_a_gradient(tmp_path: Path) -> None:
+    sizes = {"vocab_size": 100, "hidden_size": 8, "num_hidden_layers": 2, "head_dim": 4}
+    for cap, each in ((None, 14), (30.0, 14 + 2 * 4)):
+        Gemma2Config(**sizes, final_logit_softcapping=cap).save_pretrained(tmp_path)
+        parts = {(part.what, part.when): part.bytes for part in parts_of(small(tmp_path))}
+        assert parts["logits", (PASSES,)] == 8 * 6 * 100 * each
 
 
 def test_offloading_moves_to_main_memory(described: Path) -> None:

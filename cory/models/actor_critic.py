@@ -27,6 +27,7 @@ from cory import distributed
 from cory.config import ConfigError, ModelConfig
 from cory.functional.logprobs import LogitsOf, aligned_right, training_kl, training_logprobs
 from cory.models.loading import load_language_model, load_tensors
+from cory.models.output_head import output_head
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
     from cory.models.lora import SharedBase
@@ -188,7 +189,7 @@ class ActorCriticModel(nn.Module):
         self.activate()
         hidden = response_states(self.lm, input_ids, attention_mask, response_mask)
         tokens = input_ids[:, -response_mask.shape[1] :][response_mask]
-        head = self.lm.get_output_embeddings()
+        head = output_head(self.lm)
         sizes = self.vocabulary, self.temperature, most
         logprobs = training_logprobs(hidden, head, tokens, *sizes)
         spoken = spread(logprobs, response_mask)

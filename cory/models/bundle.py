@@ -29,6 +29,7 @@ from cory.models.actor_critic import (
 )
 from cory.models.engine import Engine
 from cory.models.loading import language_config, load_language_model, load_tokenizer, nf4, readable
+from cory.models.output_head import output_head
 from cory.models.passes import PlainPass, RecordedPass, cache_for, prefill
 from cory.models.paths import require_context_length
 from cory.models.tokenization import Texts
@@ -203,7 +204,7 @@ def require_supported(lm: PreTrainedModel, key: str, recorded: bool = False) -> 
     rows = [list(range(1, 1 + length)) for length in LENGTHS]
     turns = pad_turns([row[:-2] for row in rows], [[*row[-2:], 0] for row in rows], 0)
     with readable(f"{key}: cory cannot run this model as it runs others"):
-        head, own, states = lm.get_output_embeddings(), [], []  # of each row's last three tokens
+        head, own, states = output_head(lm), [], []  # of each row's last three tokens
         for row in rows:
             ids = torch.tensor([row], device=lm.device)
             own.append(lm(input_ids=ids, use_cache=False).logits[0, -3:])
@@ -217,8 +218,8 @@ def require_supported(lm: PreTrainedModel, key: str, recorded: bool = False) -> 
         logits = {name: head(found).float() for name, found in passes.items()}
     require(
         torch.allclose(headed, plain, rtol=TOLERANCE, atol=TOLERANCE * float(plain.abs().max())),
-        f"{key}: this model changes what its output head gives (it caps, scales or transforms its "
-        f"logits), which cory cannot do",
+        f"{key}: the logits of this model ({lm.config.model_type}) are not what its forward pass "
+        f"makes of the last hidden states of its body",
     )
     exact = lm.dtype == torch.float32 and getattr(lm, "product_dtype", None) is None
     spread = (plain - plain.mean(-1, keepdim=True)).norm()

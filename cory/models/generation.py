@@ -18,6 +18,7 @@ from transformers import (
 )
 
 from cory.config import SamplingConfig
+from cory.models.output_head import output_head
 from cory.models.passes import PlainPass, RecordedPass, cache_for, prefill
 
 # Rows that have ended are dropped once no more than this share is left: dropping copies the cache.
@@ -57,7 +58,7 @@ def generate(
     graphs: passes of one token are recorded as CUDA graphs; see `RecordedPass`
     """
     device, count = model.device, len(contexts)
-    head = model.get_output_embeddings()
+    head = output_head(model)
     numbers = None if uniforms is None else uniforms.to(device)
     stop_ids = torch.tensor(sorted(stops), dtype=torch.long, device=device)
     tokens = torch.full((count, limit), pad_id, device=device)
@@ -76,7 +77,7 @@ def generate(
     following = (RecordedPass if graphs else PlainPass)(model, mask, cache)
     for place in range(limit):
         uniform = None if numbers is None else numbers[rows, place]
-        token, logprob = pick(head(states)[:, 0].float(), seen, sampling, uniform)
+        token, logprob = pick(head(states[:, 0]).float(), seen, sampling, uniform)
         token = torch.where(alive, token, pad_id)
         tokens[rows, place], logprobs[rows, place] = token, logprob
         lengths[rows] += alive

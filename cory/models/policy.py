@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from cory import distributed
@@ -21,11 +21,12 @@ from cory.functional.advantages import (
     adapted_kl_coef,
     scaled_credits,
 )
-from cory.functional.logprobs import pad_turns, sampled_kl, token_statistics
+from cory.functional.logprobs import LogitsOf, pad_turns, sampled_kl, token_statistics
 from cory.models.actor_critic import ActorCriticModel, products, response_states, spread
 from cory.models.bundle import ModelBundle, StoredWeights, require_supported
 from cory.models.engine import Engine
 from cory.models.generation import Response, generate
+from cory.models.output_head import output_head
 from cory.seeding import Key, uniforms
 
 CARRIED = ("kl_coef", "updates", "updated")  # of a policy, as they are
@@ -177,7 +178,7 @@ class Policy:
             yield model.lm
 
     @torch.no_grad()
-    def reference_states(self, *inputs: Tensor) -> tuple[Tensor, nn.Module]:
+    def reference_states(self, *inputs: Tensor) -> tuple[Tensor, LogitsOf]:
         """Hidden states of the reference before the response tokens (N, H), and its output head.
 
         An adapter never lies on the output head: with adapters it is the policy's own.
@@ -186,7 +187,7 @@ class Policy:
         """
         self.model.activate()
         with self.reference_model() as lm:
-            return response_states(lm, *inputs), lm.get_output_embeddings()
+            return response_states(lm, *inputs), output_head(lm)
 
     def tensors(self, rows: Sequence[TokenRow | None]) -> tuple[Tensor, Tensor, Tensor]:
         """input_ids (B, L), attention_mask (B, L) and response_mask (B, R) of the rows.
@@ -275,7 +276,7 @@ class PPOPolicy(Policy):
             hidden = response_states(model.lm, *inputs)
             found = token_statistics(
                 hidden,
-                model.lm.get_output_embeddings(),
+                output_head(model.lm),
                 *self.reference_states(*inputs),
                 inputs[0][:, -mask.shape[1] :][mask],
                 model.vocabulary,

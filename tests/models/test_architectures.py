@@ -5,6 +5,7 @@ Random models, 32 wide, of two layers, with windows of attention that are shorte
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,14 @@ from transformers import (
 )
 
 from cory.config import Config, ConfigError
+from cory.functional import logprobs
 from cory.functional.logprobs import pad_turns
+from cory.models import bundle as bundle_module
+from cory.models.actor_critic import ActorCriticModel, response_states
 from cory.models.bundle import ModelBundle
 from cory.models.generation import generate
 from cory.models.loading import load_language_model
+from cory.models.output_head import output_head
 from cory.models.policy import Policy
 from tests.models.test_generation import PLAIN
 
@@ -40,8 +45,11 @@ GPT = {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_pos
 # kind -> its settings; those of a few models have other names
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "bloom": {"vocab_size": VOCABULARY, "hidden_size": 32, "n_layer": 2, "n_head": 4},
+    "cohere": {"logit_scale": 0.3},
+    "cohere2": {**MIXED, "logit_scale": 0.3},
     "falcon": {"alibi": True, "new_decoder_architecture": False},
-    "gemma3_text": MIXED,
+    "gemma2": {**MIXED, "final_logit_softcapping": 1.5},
+    "gemma3_text": {**MIXED, "final_logit_softcapping": 1.5},
     "gemma4_text": {**MIXED, "global_head_dim": 16, "vocab_size_per_layer_input": VOCABULARY,
                     "hidden_size_per_layer_input": 8, "num_kv_shared_layers": 0},
     "gpt2": GPT,
@@ -49,6 +57,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
                 "attention_types": [[["global", "local"], 1]]},
     "gpt_neox": {},
     "gpt_oss": {**MIXED, "num_local_experts": 4, "num_experts_per_tok": 2},
+    "granite": {"logits_scaling": 3.0},
     "mistral": WINDOW,
     "opt": {"ffn_dim": 64, "word_embed_proj_dim": 16},
     "qwen2": {**WINDOW, "use_sliding_window": True, "max_window_layers": 1},
@@ -56,13 +65,14 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "qwen3_moe": {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
 }  # fmt: skip
 QUICK = ("gemma3_text", "gpt2", "mistral")
+# what stands behind the output layer: a cap, or a scale
+HEADS = ("cohere", "cohere2", "gemma2", "gemma3_text", "granite")
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     # positions that count padding
     "bart": ({"is_encoder_decoder": False, "d_model": 32, "decoder_layers": 2,
               "decoder_attention_heads": 4}, "a row depends on the padding around it"),
-    "gemma2": ({"final_logit_softcapping": 0.1}, "changes what its output head gives"),
     "mamba": ({}, "cannot run this model"),
-    "roberta": ({"is_decoder": True}, "transforms its logits"),
+    "roberta": ({"is_decoder": True}, "a row depends on the padding around it"),
 }  # fmt: skip
 
 
@@ -119,13 +129,56 @@ def test_samplers_and_trainers_passes_are_those_of_plain_ones(
             said = generate(agent.lm, rows, LIMIT, PLAIN, uniforms, 0, {EOS}, graphs)
             turns = pad_turns(rows, [response.ids for response in said], 0)
             learnt, _ = agent.eval()(*turns)
-            for row, response, logprobs in zip(rows, said, learnt, strict=True):
+            for row, response, found in zip(rows, said, learnt, strict=True):
                 ids = torch.tensor([row + response.ids])
                 plain = model(input_ids=ids, use_cache=False).logits[0, len(row) - 1 : -1]
                 wanted = plain.log_softmax(-1).gather(1, ids[0, len(row) :, None]).squeeze(1)
                 off = torch.tensor(response.sampler_logprobs) - wanted
                 assert off.abs().max() < 1e-5
-                assert (logprobs[: len(wanted)] - wanted).abs().max() < 1e-5
+                assert (found[: len(wanted)] - wanted).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("slab", [None, 5 * 4 * VOCABULARY])  # backward passes again by five tokens
+@pytest.mark.parametrize("kind", HEADS)
+def test_logprobs_and_exact_kl_have_the_gradients_of_plain_passes(
+    kind: str, slab: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if slab is not None:
+        monkeypatch.setattr(logprobs, "SLAB_BYTES", slab)
+    lm, rows = random_model(kind, ARCHITECTURES[kind]), contexts(0, 6, 9)
+    reference = copy.deepcopy(lm)
+    for number, parameter in enumerate(lm.parameters()):
+        parameter.data += 0.03 * torch.randn(parameter.shape, generator=torch.manual_seed(number))
+    turns = pad_turns([row[:4] for row in rows], [row[4:] for row in rows], 0)
+    agent = ActorCriticModel("agent_0", lm)
+    states = response_states(reference, *turns).detach()
+    (found, kl), _ = agent(*turns, states, output_head(reference))
+    (found.sum() + kl.square().sum()).backward()
+    own = {name: weight.grad for name, weight in lm.named_parameters()}
+    lm.zero_grad()
+    for row, said, exact in zip(rows, found, kl, strict=True):
+        ids = torch.tensor([row])
+        logp, ref = (
+            model(input_ids=ids, use_cache=False).logits[0, 3:-1].log_softmax(-1)
+            for model in (lm, reference)
+        )
+        wanted = logp.gather(1, ids[0, 4:, None]).squeeze(1)
+        divergence = (logp.exp() * (logp - ref.detach())).sum(-1)
+        torch.testing.assert_close(said[: len(wanted)], wanted)
+        torch.testing.assert_close(exact[: len(wanted)], divergence, rtol=1e-4, atol=1e-6)
+        (wanted.sum() + divergence.square().sum()).backward()
+    assert kl.max() > 1e-3
+    for name, weight in lm.named_parameters():
+        torch.testing.assert_close(own[name], weight.grad, rtol=1e-3, atol=1e-4)
+
+
+def test_a_head_that_leaves_the_cap_out_is_refused(
+    config_of: Callable[..., Config], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bundle_module, "output_head", lambda lm: lm.get_output_embeddings())
+    path = save(random_model("gemma2", ARCHITECTURES["gemma2"]), tmp_path)
+    with pytest.raises(ConfigError, match=r"^model\.path=.*\(gemma2\) are not what its forward"):
+        _ = ModelBundle(config_of().model.replace(path=path), torch.device("cpu")).pretrained
 
 
 @pytest.mark.parametrize("kind", REFUSED)
