@@ -31,7 +31,7 @@ from cory.functional.votes import VoteRule
 from cory.models.actor_critic import ActorCriticModel, set_float32_products, store_as_products
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Actor, Policy
-from cory.rollout.scheduler import Play, RollOut, single_turn
+from cory.rollout.scheduler import Play, RollOut, limits_of, single_turn
 from cory.rollout.team import team_play
 from cory.runs.export import start_from
 from cory.runs.run_dir import read_settings
@@ -76,7 +76,7 @@ class TrainedTeam:
                     partner = self.models["partner"]
                     model = ActorCriticModel(name, partner.pretrained)
                     rivals[name] = Policy(partner, model, None, config.hardware)
-            self.actors = team_actors(algorithm, own, rivals, run_dir)
+            self.actors = team_actors(config, own, rivals, run_dir)
         self.actors[BASE] = own[self.names[0]].reference(BASE)  # the model before training
 
     def ask(
@@ -127,7 +127,9 @@ class TrainedTeam:
         ]
         # as in the run's evaluations, which began with these numbers
         key = (self.config.seed if seed is None else seed, MEASURED)
-        roll_out = RollOut(self.actors, limit, None if greedy else sampling, key)
+        limits = limits_of(self.actors, sampling) if max_tokens is None else {}
+        drawn = None if greedy else sampling
+        roll_out = RollOut(self.actors, limit, drawn, key, limits=limits)
         return [[t for t in episode.turns if not t.absent] for episode in roll_out(play, asked)]
 
     def vote(self, said: Sequence[Turn]) -> str | None:
@@ -176,7 +178,9 @@ class TrainedTeam:
                 start_from(run_dir, of_run, bundle.config, group, "load_team")
             for model in models:
                 store_as_products(model.lm)
-                policies[model.name] = Policy(bundle, model, None, self.config.hardware)
+                own = self.config.own_sampling(model.name)
+                hardware = self.config.hardware
+                policies[model.name] = Policy(bundle, model, None, hardware, sampling=own)
             store_as_products(bundle.pretrained)
         return policies
 

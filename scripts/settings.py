@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
@@ -139,7 +139,9 @@ def rows(
             continue
         if key in found and key != "name":
             choices = may_be(schema["properties"][name], schema.get("$defs", {}))
-            kind = "null or a group" if inner else choices
+            several = get_origin(field.annotation) is dict
+            group = "groups by name" if several else "null or a group"
+            kind = group if inner else choices
             value, comment = found[key]
             value = value.strip('"') if len(value) <= LONGEST else ""
         else:

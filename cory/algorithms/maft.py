@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import Tensor
 
 from cory.algorithms.maft_data import DebateCollector
-from cory.config import MaftConfig
+from cory.config import MaftConfig, MemberConfig
 from cory.endpoint import Endpoint
 from cory.episode import Prompt
 from cory.evaluation.debates import MaftMetrics
@@ -77,13 +77,17 @@ def build_maft(config: MaftConfig, components: Components) -> SupervisedTrainer:
         collector,
         evaluator,
         finetune_plan=lambda name, iteration: finetune_plan(
-            config, name, iteration, starts.get(name)
+            config, name, iteration, starts.get(name), components.config.member(name)
         ),
     )
 
 
 def finetune_plan(
-    config: MaftConfig, name: str, iteration: int, start: Mapping[str, Tensor] | None
+    config: MaftConfig,
+    name: str,
+    iteration: int,
+    start: Mapping[str, Tensor] | None,
+    member: MemberConfig | None = None,
 ) -> FinetunePlan:
     """How a policy is fine-tuned in an iteration: each time as a training of its own.
 
@@ -93,6 +97,8 @@ def finetune_plan(
     rate = config.critic_learning_rate if critic else config.learning_rate
     if iteration > 0 and config.later_learning_rate is not None:
         rate = config.later_learning_rate
+    if member is not None and member.learning_rate is not None:  # in every iteration
+        rate = member.learning_rate
     epochs = config.critic_epochs if critic else config.epochs
     return FinetunePlan(epochs, rate, fresh=True, start=start)
 

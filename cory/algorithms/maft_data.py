@@ -14,7 +14,7 @@ from cory.functional.credit import rounds_of
 from cory.functional.statistics import mean
 from cory.functional.votes import Answers, VoteRule, agreeing, mix_critic_debates, select
 from cory.models.policy import Actor, Policy
-from cory.rollout.scheduler import Play, RollOut
+from cory.rollout.scheduler import Play, RollOut, limits_of
 from cory.runs.signals import leave_if_asked
 from cory.trainers.components import Components
 from cory.trainers.supervised import CollectedExamples, Example
@@ -81,7 +81,8 @@ class DebateCollector:
             # the debates of an iteration may take hours: they can be left after each batch
             leave_if_asked(f"before iteration {iteration + 1}, whose debates begin again")
             limit = sampling.max_response_tokens
-            roll_out = RollOut(self.actors, limit, sampling, key, first=start)
+            limits = limits_of(self.actors, sampling)
+            roll_out = RollOut(self.actors, limit, sampling, key, first=start, limits=limits)
             episodes += roll_out(self.play, prompts[start : start + size])
         return episodes
 

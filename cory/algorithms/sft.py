@@ -12,7 +12,7 @@ from cory.models.generation import draw_limit
 from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
 from cory.rollout.debate import Debate
-from cory.rollout.scheduler import RollOut
+from cory.rollout.scheduler import RollOut, limits_of
 from cory.trainers.components import Components
 from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer
 
@@ -47,8 +47,9 @@ class BestDebates:
         config, components = self.config, self.components
         sampling, streams = config.sampling, components.streams
         limit = draw_limit(sampling, streams.length)
+        limits = limits_of(self.actors, sampling, streams.length)
         key = streams.key_of_roll_out()
-        roll_out = RollOut(self.actors, limit, sampling, key, reward=self.reward)
+        roll_out = RollOut(self.actors, limit, sampling, key, reward=self.reward, limits=limits)
         episodes = roll_out(self.debate.play, components.task.sample(config.prompts_per_iteration))
         self.reward.score(episodes)
         kept = best(episodes, config.keep_share)

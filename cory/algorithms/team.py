@@ -41,7 +41,7 @@ def build_team(config: TeamConfig, components: Components) -> PPOTrainer:
         for name, kind in config.fixed_agents.items()
         if kind == "partner"
     }
-    actors = team_actors(config, agents, frozen, Path(components.config.run_dir))
+    actors = team_actors(components.config, agents, frozen, Path(components.config.run_dir))
     first = next(iter(agents.values()))
     pools = {
         name: OpponentPool(name, first, frozen[name], components.config)
@@ -105,7 +105,8 @@ class OpponentPool:
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
     ) -> Sequence[Turn]:
         """As `Actor`."""
-        speaker = self.version if self.present else self.learner.reference(self.name)
+        version = self.version
+        speaker = version if self.present else self.learner.reference(self.name, version.sampling)
         return speaker.turns(asked, limit, sampling)
 
     def fits(self, context: Context, limit: int) -> bool:
@@ -142,17 +143,19 @@ class OpponentPool:
 
 
 def team_actors(
-    config: TeamConfig, agents: Mapping[str, Policy], others: Mapping[str, Policy], run_dir: Path
+    run: Config, agents: Mapping[str, Policy], others: Mapping[str, Policy], run_dir: Path
 ) -> dict[str, Actor]:
     """Who speaks for the agents, by the names of `policy_of`.
 
     agents: those that learn; others: agents of other runs, and the partner. Without training a pool
         has one version, the model as it came.
     """
+    config: TeamConfig = run.algorithm
     actors: dict[str, Actor] = {**agents, **others}
     for name, kind in config.fixed_agents.items():
         if kind == "start" or (kind == "pool" and name not in others):
-            actors[name] = next(iter(agents.values())).reference(name)
+            first = next(iter(agents.values()))
+            actors[name] = first.reference(name, run.own_sampling(name))
         elif kind == "endpoint":
             assert config.endpoint is not None  # settings without one were refused
             actors[name] = EndpointActor(name, Endpoint(config.endpoint, run_dir / REPLIES))

@@ -20,6 +20,7 @@ from cory.config.debate import (
     VerifierConfig,
 )
 from cory.config.experiment import Config, EvaluationConfig, HardwareConfig, builder, cores, option
+from cory.config.members import MemberConfig
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
 from cory.config.names import experiment_names, read_sweep, sweep_names
 from cory.config.offline import InstructionsConfig, OfflineConfig, SpagConfig

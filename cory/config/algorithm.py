@@ -38,11 +38,16 @@ class SamplingConfig(Settings):
             least = self.min_response_tokens
             yield "max_response_tokens", f"must not be below min_response_tokens={least}"
 
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """The range of limits, both ends included."""
+        return self.min_response_tokens, self.max_response_tokens
+
     def changes_distribution(self, policy_temperature: float) -> list[str]:
         """The settings that make the sampler differ from the policy, as `key=value`."""
         neutral = dict(temperature=policy_temperature, top_k=0, top_p=1.0, repetition_penalty=1.0)
         return [
-            f"algorithm.sampling.{key}={getattr(self, key)}"
+            f"sampling.{key}={getattr(self, key)}"
             for key, value in neutral.items()
             if getattr(self, key) != value
         ]
@@ -92,6 +97,14 @@ class AlgorithmConfig(Settings):
     def names(self) -> list[str]:
         """The names of the policies that learn."""
         return ["agent_0"]
+
+    def member_of(self, name: str) -> str:
+        """The block of `members` about a policy, or about an agent that does not learn."""
+        return name
+
+    def members(self) -> list[str]:
+        """The names that blocks of `members` may have."""
+        return list(dict.fromkeys(map(self.member_of, self.names())))
 
     def policy_count(self) -> int:
         """Policies that learn."""
@@ -267,6 +280,9 @@ class TeamConfig(PPOConfig):
     def names(self) -> list[str]:
         learning = [agent for agent in self.agents if agent not in self.fixed_agents]
         return list(dict.fromkeys(self.policy_of(agent) for agent in learning))
+
+    def members(self) -> list[str]:
+        return [*super().members(), *self.fixed_agents]
 
     @property
     def runs(self) -> dict[str, str]:

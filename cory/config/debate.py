@@ -21,6 +21,7 @@ from cory.config.model import EndpointConfig, Weights
 
 Pair = Annotated[list[float], TWO]
 Range = Annotated[list[Positive], TWO, RISING]
+OF_REFERENCE = "_reference"  # after the name of an agent: the model that it started from
 Wrong = Annotated[Text, with_fields("query", allowed=["answer"])]
 
 
@@ -105,6 +106,11 @@ class DebateConfig(RoundsConfig):
 
     def names(self) -> list[str]:
         return list(self.policies())
+
+    def member_of(self, name: str) -> str:
+        """Of an agent with a policy for each of its turns, the agent; references are as it is."""
+        whole = name.removesuffix(OF_REFERENCE)
+        return whole.partition("_turn_")[0]
 
 
 class GuardConfig(Settings):

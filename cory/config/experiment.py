@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from cory.config import algorithm, debate, offline, task
+from cory.config.algorithm import SamplingConfig
 from cory.config.base import (
     Conflicts,
     Count,
@@ -20,6 +21,7 @@ from cory.config.base import (
     matching,
     require,
 )
+from cory.config.members import OWN, MemberConfig
 from cory.config.model import ModelConfig
 
 
@@ -161,6 +163,7 @@ class Config(Settings):
 
     model: ModelConfig
     partner: ModelConfig | None  # of every second debater, or a team's fixed agent
+    members: dict[str, MemberConfig]  # agent -> what it has of its own
     task: Annotated[Any, chosen("task")]  # the model that `name` says
     algorithm: Annotated[Any, chosen("algorithm")]
     reward: Annotated[Any, chosen("reward")]
@@ -193,6 +196,24 @@ class Config(Settings):
         """The language models that agents start from, by their group of settings."""
         partner = self.partner
         return {"model": self.model} | ({} if partner is None else {"partner": partner})
+
+    def member(self, name: str) -> MemberConfig | None:
+        """The block of `members` about a policy, or about an agent that does not learn."""
+        return self.members.get(self.algorithm.member_of(name))
+
+    def algorithm_of(self, policy: str) -> Any:
+        """The settings of the algorithm as they are for one policy."""
+        member = self.member(policy)
+        if member is None:
+            return self.algorithm
+        said = {key: getattr(member, key) for key in OWN if hasattr(self.algorithm, key)}
+        own = {key: value for key, value in said.items() if value is not None}
+        return self.algorithm.replace(**own, sampling=member.sampling)
+
+    def own_sampling(self, name: str) -> SamplingConfig | None:
+        """How an agent samples that has a block of its own; None: as the run does."""
+        member = self.member(name)
+        return None if member is None else member.sampling
 
     @property
     def evaluates_before(self) -> bool:

@@ -16,11 +16,13 @@ from cory.config.base import (
     fields_of,
     line,
     lines_of,
+    nearest,
     require,
     typed,
 )
 from cory.config.debate import DebateConfig, MaftConfig, MaporlConfig, VerifierConfig
 from cory.config.experiment import Config, option
+from cory.config.members import OWN, with_members
 from cory.config.offline import OfflineConfig
 from cory.config.task import GameConfig, judges
 
@@ -137,7 +139,8 @@ def refusals_together(config: Config) -> Iterator[str]:
     yield from (line(key, value_at(config, key), rule) for key, rule in alone)
     if alone:  # the others rely on groups that are right
         return
-    for rules in (of_answers, of_batches, of_models, of_products, of_games, of_debates):
+    several = (of_answers, of_batches, of_models, of_products, of_games, of_debates, of_members)
+    for rules in several:
         yield from (line(key, value_at(config, key), rule) for key, rule in rules(config))
     try:
         plan_of(config)
@@ -323,6 +326,32 @@ def of_debates(config: Config) -> Conflicts:
         yield "evaluation.team", f"needs several agents; algorithm={algorithm.name} has one"
 
 
+def of_members(config: Config) -> Conflicts:
+    """Blocks of agents: whose they are, and what would be ignored or does not go together."""
+    algorithm, known = config.algorithm, config.algorithm.members()
+    fixed, said = getattr(algorithm, "fixed_agents", {}), f"algorithm={algorithm.name}"
+    for name, member in config.members.items():
+        key = f"members.{name}"
+        if len(known) == 1 or algorithm.speaks_remotely():
+            yield key, f"needs several agents that are models here; {said} has {known[0]} alone"
+            continue
+        if name not in known:
+            yield key, f"{said} has the agents {', '.join(known)}{nearest(name, known)}"
+            continue
+        if fixed.get(name) == "endpoint":
+            yield key, "would be ignored: algorithm.endpoint says how it samples"
+        for own in (own for own in OWN if getattr(member, own) is not None):
+            if name in fixed:
+                yield f"{key}.{own}", "would be ignored: algorithm.fixed says that it never learns"
+            elif not hasattr(algorithm, own):
+                yield f"{key}.{own}", f"would be ignored: {said} has no algorithm.{own}"
+        for place, rule in {*config.algorithm_of(name).conflicts()} - {*algorithm.conflicts()}:
+            yield key, f"algorithm.{place} {rule}"
+        least, most = member.sampling.lengths
+        if least != most and isinstance(algorithm, MaftConfig):
+            yield f"{key}.sampling.min_response_tokens", f"must equal max_response_tokens={most}"
+
+
 # where the values of the default experiment do not fit an algorithm: an experiment of its own
 QUICKSTART = "quickstart"
 OWN_EXPERIMENT = {
@@ -356,6 +385,7 @@ def parse_config(cfg: DictConfig) -> Config:
         said = str(error).splitlines()[0]
         raise ConfigError(f"{error.full_key}: {said}" if error.full_key else said) from None
     try:
+        values = with_members(values)
         config = Config.model_validate(values)
     except ValidationError as error:
         raise ConfigError("\n".join(lines_of(error, values))) from None

@@ -29,7 +29,7 @@ from cory.evaluation.responses import (
 from cory.functional.statistics import interval, mean, pass_at_k
 from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
-from cory.rollout.scheduler import Play, RollOut, single_turn
+from cory.rollout.scheduler import Play, RollOut, limits_of, single_turn
 from cory.runs.files import Line
 from cory.tasks import Task
 
@@ -223,14 +223,16 @@ class TeamEvaluator:
         """An episode per row, as samples.jsonl keeps it; the reward scores it unless a probe."""
         prompts = [responses.prompt(row) for row in rows]
         team = responses.who == TEAM
+        actors: Mapping[str, Actor] = self.actors if team else self.agents
         roll_out = RollOut(
-            self.actors if team else self.agents,
+            actors,
             self.sampling.max_response_tokens,
             None if responses.samples is None else self.sampling,
             (request.seed, responses.kind),
             rows.start,
             self.reward,
             request.iteration + 1,
+            limits=limits_of(actors, self.sampling),
         )
         episodes = roll_out(self.play if team else single_turn(responses.who), prompts)
         if responses.kind == MEASURED:

@@ -42,9 +42,14 @@ class Policy:
         engine: Engine | None,
         hardware: HardwareConfig,
         stored: StoredWeights | None = None,
+        sampling: SamplingConfig | None = None,
     ) -> None:
-        """engine: None where it is never trained; stored: its weights, if it shares the engine."""
+        """engine: None where it is never trained; stored: its weights, if it shares the engine
+
+        sampling: in place of that of the others; None: as they do
+        """
         self.name = model.name if stored is None else stored.name
+        self.sampling = sampling
         self.frozen = False  # responds with the reference instead of its own weights
         # True during a roll-out with `model.rollout_dropout`, as in CORY's released code
         self.samples_with_dropout = False
@@ -62,10 +67,10 @@ class Policy:
                 said = f"hardware.cuda_graphs=true: {bundle.said}"
                 require_supported(model.lm.eval(), said, recorded=True)
 
-    def reference(self, name: str) -> Policy:
-        """The frozen reference of its bundle, which responds under this name."""
+    def reference(self, name: str, sampling: SamplingConfig | None = None) -> Policy:
+        """The frozen reference of its bundle, which responds under this name; sampling: its own."""
         reference = copy.copy(self)
-        reference.name, reference.frozen = name, True
+        reference.name, reference.frozen, reference.sampling = name, True, sampling
         return reference
 
     @property
@@ -108,10 +113,11 @@ class Policy:
         A response depends neither on the size of a pass nor on the number of processes.
 
         limit: the most tokens of a response
-        sampling: None decodes greedily
+        sampling: None decodes greedily; else the policy's own takes its place, where it has one
         """
         if not asked:
             return []
+        sampling = sampling and (self.sampling or sampling)
         bundle, shown = self.bundle, [self.texts.render(one.context) for one in asked]
         rows = self.texts.ids(shown)
         lengths, room = [*map(len, rows)], bundle.context_length
@@ -231,9 +237,10 @@ class PPOPolicy(Policy):
         config: PPOConfig,
         hardware: HardwareConfig,
         from_reference: bool,
+        sampling: SamplingConfig | None = None,
     ) -> None:
-        """from_reference: the policy starts as the reference."""
-        super().__init__(bundle, model, engine, hardware)
+        """config: as it is for this policy; from_reference: it starts as the reference."""
+        super().__init__(bundle, model, engine, hardware, sampling=sampling)
         self.config = config
         model.temperature = config.policy_temperature
         self.from_reference = from_reference

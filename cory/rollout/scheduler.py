@@ -6,15 +6,16 @@ Plays run in the first process; the others take part in the batches.
 """
 
 import asyncio
-import itertools
 import json
 import time
 import traceback
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
+
+import numpy as np
 
 from cory import distributed
 from cory.config import ConfigError, SamplingConfig
@@ -29,6 +30,7 @@ from cory.episode import (
     absent_turn,
     as_messages,
 )
+from cory.models.generation import draw_limit
 from cory.models.policy import Actor
 from cory.rewards import Reward
 from cory.runs.signals import Stopped, stopping
@@ -158,6 +160,7 @@ class RollOut:
     iteration: int = 0  # iterations done before it, for plays that change with them
     # called in every process before each batch; what it raises ends the roll-out
     before_each: Callable[[], None] = lambda: None
+    limits: Mapping[str, int] = field(default_factory=dict)  # of actors with one of their own
 
     def __call__(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         """An episode per prompt, all side by side; the first exception of a play ends them all."""
@@ -242,13 +245,15 @@ class RollOut:
     def _speak(self, batch: dict[str, list[Asked]]) -> dict[str, Sequence[Turn | None]]:
         """The turns of what agents are asked together; None: its context is too long."""
         self.before_each()
-        for one in itertools.chain(*batch.values()):
-            key = (*self.key, one.episode, one.role, one.turn)
-            one.key = "/".join(map(str, key))
-            if self.sampling is not None:
-                one.uniforms = uniforms(key, self.limit)
+        limits = {agent: self.limits.get(agent, self.limit) for agent in batch}
+        for agent, asked in batch.items():
+            for one in asked:
+                key = (*self.key, one.episode, one.role, one.turn)
+                one.key = "/".join(map(str, key))
+                if self.sampling is not None:
+                    one.uniforms = uniforms(key, limits[agent])
         return {
-            agent: self.actors[agent].turns(asked, self.limit, self.sampling)
+            agent: self.actors[agent].turns(asked, limits[agent], self.sampling)
             for agent, asked in batch.items()
         }
 
@@ -260,6 +265,21 @@ class RollOut:
         self.reward.score(episodes)
         for one in ordered:
             one.done.set_result(None)
+
+
+def limits_of(
+    actors: Mapping[str, Actor], sampling: SamplingConfig, stream: np.random.Generator | None = None
+) -> dict[str, int]:
+    """The most tokens of a response, of each actor whose range is not that of `sampling`.
+
+    stream: draws each from the actor's range; None: the largest of it
+    """
+    found = {}
+    for name, actor in actors.items():
+        own = getattr(actor, "sampling", None)
+        if own is not None and own.lengths != sampling.lengths:
+            found[name] = draw_limit(own, stream) if stream else own.max_response_tokens
+    return found
 
 
 def run_in_loop(coroutine: Coroutine[Any, Any, list[Episode]]) -> list[Episode]:

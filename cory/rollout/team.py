@@ -78,7 +78,7 @@ class Agent:
         if not isinstance(actor, Policy):
             return  # only its server knows
         tokens, room = actor.texts.tokens(shown), actor.bundle.context_length
-        limit = self._config.sampling.max_response_tokens
+        limit = (actor.sampling or self._config.sampling).max_response_tokens
         if tokens + limit > room:
             raise TooLong(
                 f"{self.name} is shown {tokens} tokens: with algorithm.sampling.max_response_tokens"

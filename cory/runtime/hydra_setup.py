@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import hydra
+from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
@@ -21,6 +22,12 @@ CONF = next(path for path in (_PACKAGE / "conf", _PACKAGE.parent / "conf") if pa
 # ValueError: what Hydra says to `model=null`; OSError: a folder that cannot be made;
 # BrokenExecutor: a process of joblib's is gone
 HYDRAS = (HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError, BrokenExecutor)
+
+
+# blocks of agents get any keys, which pydantic looks at: elsewhere Hydra wants + before new ones
+OPEN = OmegaConf.create({"members": {}})
+OmegaConf.set_struct(OPEN.members, False)
+ConfigStore.instance().store(name="open_members", node=OPEN)
 
 
 def refuse_same_names(folder: Path) -> None:

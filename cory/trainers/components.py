@@ -112,7 +112,11 @@ class Components:
         own = self._policies(models[: len(names)], bundle)
         learners = {policy.name: policy for policy in own}
         engine = next(iter(learners.values())).engine  # which keeps the base of the adapters
-        frozen = {m.name: Policy(bundle, m, engine, hardware) for m in models[len(names) :]}
+        own_sampling = self.config.own_sampling
+        frozen = {
+            m.name: Policy(bundle, m, engine, hardware, sampling=own_sampling(m.name))
+            for m in models[len(names) :]
+        }
         self._store(bundle)
         return learners, {name: partial(frozen.__getitem__, name) for name in frozen}
 
@@ -126,7 +130,8 @@ class Components:
             own = bundle.config
             lm = load_frozen(own, path, setting, bundle.device, remote_code=own.remote_code)
             store_as_products(lm)
-            return Policy(bundle, ActorCriticModel(name, lm), None, self.config.hardware)
+            model, sampling = ActorCriticModel(name, lm), self.config.own_sampling(name)
+            return Policy(bundle, model, None, self.config.hardware, sampling=sampling)
 
         return load
 
@@ -139,8 +144,17 @@ class Components:
         for model in models:
             engine.set_weights(model.trainable())
             stored.append(StoredWeights(model.name, engine))
-        hardware = self.config.hardware
-        return {own.name: Policy(bundle, first.model, engine, hardware, own) for own in stored}
+        return {
+            own.name: Policy(
+                bundle,
+                first.model,
+                engine,
+                self.config.hardware,
+                own,
+                self.config.own_sampling(own.name),
+            )
+            for own in stored
+        }
 
     def _store(self, bundle: ModelBundle) -> None:
         """Keep what never trains in the precision of its products, once all copies are made."""
@@ -176,16 +190,18 @@ class Components:
 
         Under ZeRO-3 the first engine of those that share a base splits it with all of its adapters.
         """
-        config, hardware = self.config.algorithm, self.config.hardware
+        hardware = self.config.hardware
         shared, precision = bundle.config.sharing == "adapters", self.config.model.precision
         siblings: list[Engine] = []
         for model in list(models) if shared else models:
             if hardware.gradient_checkpointing:
                 model.lm.gradient_checkpointing_enable({"use_reentrant": False})
             own = siblings if shared else []
+            config = self.config.algorithm_of(model.name)
+            sampling = self.config.own_sampling(model.name)
             engine = Engine(model, config, hardware, self.plan, precision, own)
             if isinstance(config, PPOConfig):
                 start = self.config.init_from is None or bundle.config.reference == "init_from"
-                yield PPOPolicy(bundle, model, engine, config, hardware, start)
+                yield PPOPolicy(bundle, model, engine, config, hardware, start, sampling)
             else:
-                yield Policy(bundle, model, engine, hardware)
+                yield Policy(bundle, model, engine, hardware, sampling=sampling)

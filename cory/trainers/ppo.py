@@ -23,7 +23,7 @@ from cory.functional.losses import (
 from cory.models.generation import draw_limit
 from cory.models.policy import Actor, PPOPolicy
 from cory.rewards import Reward
-from cory.rollout.scheduler import Play, RollOut
+from cory.rollout.scheduler import Play, RollOut, limits_of
 from cory.trainers.components import Components
 from cory.trainers.estimates import Estimate, compared, estimator_of
 from cory.trainers.metrics import agent_metrics, value_metrics
@@ -86,7 +86,8 @@ class PPOTrainer:
         """
         clock = Clock()
         limit = draw_limit(self.config.sampling, self.components.streams.length)
-        self.episodes = self._roll_out(iteration, limit)
+        limits = limits_of(self.actors, self.config.sampling, self.components.streams.length)
+        self.episodes = self._roll_out(iteration, limit, limits)
         clock.lap("rollout_s")
         self.judge.score(self.episodes)
         clock.lap("reward_s")
@@ -112,14 +113,23 @@ class PPOTrainer:
         self.after_step(iteration)
         return metrics
 
-    def _roll_out(self, iteration: int, limit: int) -> list[Episode]:
-        """Episodes about newly drawn prompts, of responses of at most `limit` tokens."""
+    def _roll_out(self, iteration: int, limit: int, limits: Mapping[str, int]) -> list[Episode]:
+        """Episodes about newly drawn prompts, of responses of at most `limit` tokens.
+
+        limits: of actors with one of their own
+        """
         config = self.config
         drawn = self.components.task.sample(self.prompts_drawn)
         prompts = [prompt for prompt in drawn for _ in range(config.samples_per_prompt)]
         key = self.components.streams.key_of_roll_out()
         roll_out = RollOut(
-            self.actors, limit, config.sampling, key, reward=self.judge, iteration=iteration
+            self.actors,
+            limit,
+            config.sampling,
+            key,
+            reward=self.judge,
+            iteration=iteration,
+            limits=limits,
         )
         with ExitStack() as sampling_as_trained:
             for agent in self.agents.values():
@@ -142,7 +152,7 @@ class PPOTrainer:
         if config.samples_per_prompt > 1:
             own = Pool(batch.credits, groups.own)
             metrics[f"rollout/equal_groups/{agent.name}"] = equal_groups(*(groups.pool or own))
-        stage = Stage(iteration, config.iterations, config.learning_rate)
+        stage = Stage(iteration, config.iterations, agent.config.learning_rate)
         checked = checked_update(agent, self.agents) if first else nullcontext(CheckedUpdate())
         with checked as update:
             metrics |= self.update(agent, batch, estimate, stage)
@@ -194,7 +204,7 @@ class PPOTrainer:
     ) -> "Objective":
         """The loss on the turns at `chosen`, a minibatch."""
         config, mask = self.config, batch.response_mask[chosen]
-        limit, turns = config.sampling.max_response_tokens, config.loss_average_turns
+        limit, turns = agent.config.sampling.max_response_tokens, config.loss_average_turns
         average = loss_average(config.loss_average, mask, limit, turns).within(chosen, len(batch))
         tokens = mask.sum().clamp(min=1)
         return Objective(config, agent, batch, estimate, average, tokens)

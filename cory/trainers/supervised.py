@@ -116,7 +116,8 @@ class SupervisedTrainer:
         """Update one policy, unless it has no examples."""
         metrics: Metrics = {}
         if examples:
-            plan = FinetunePlan(self.config.epochs, self.config.learning_rate)
+            own = self.components.config.algorithm_of(policy.name)
+            plan = FinetunePlan(own.epochs, own.learning_rate)
             if self.finetune_plan is not None:
                 plan = self.finetune_plan(policy.name, iteration)
             if plan.start is not None:

@@ -26,6 +26,13 @@ BASES = {
     "maporl": SUMS,
     "pair": [*SUMS, "+model@partner=tiny_2x", "algorithm.param_sharing=per_agent"],
     "maft": ["experiment=maft/phi3_arithmetic_maft"],
+    "team_members": [
+        *("algorithm=team", "algorithm.play=a.py:play", "algorithm.agents=[one,two,x]"),
+        *("algorithm.fixed={two: start}", "members.one.sampling.top_k=1"),
+        *("+endpoint@algorithm.endpoint=openai", "algorithm.endpoint.model=wise"),
+    ],
+    "member_of_one": ["algorithm=ppo", "members.agent_0.kl_coef=1"],
+    "maft_members": ["experiment=maft/phi3_arithmetic_maft"],
     "endpoint": [
         "experiment=maft/phi3_arithmetic_maft",
         *("algorithm.iterations=0", "algorithm.policies=single"),
@@ -40,6 +47,7 @@ BASES = {
     "sum": ["reward=sum"],
     "team": ["algorithm=team", "algorithm.play=a.py:play", "algorithm.agents=[one,two]"],
     "sum_of_games": ["reward=sum", "+reward@reward.parts.one=game_outcome"],
+    "members": ["algorithm=cory", "members.agent_1.learning_rate=1e-5"],
     "partner_of_cory": ["+model@partner=tiny_2x"],
 }
 # base -> what is typed, and after it the lines that refuse it. Each setting's own bound is in
@@ -179,6 +187,29 @@ algorithm.policies=joint -> Input should be 'separate' or 'shared'
 """,
     "sum_of_games": """
 seed=0 -> reward.parts.one.name=game_outcome: cannot be a part of a sum
+""",
+    "members": """
+members.agnet_0.kl_coef=1
+    -> members.agnet_0={...}: algorithm=cory has the agents agent_0, agent_1; did you mean agent_0?
+members.agent_0.learning_rate=0 -> Input should be greater than 0
+members.agent_0.sampling.top_p=2 -> members.agent_0.sampling.top_p=2: Input should be less than or
+members.agent_0.sampling.max_response_tokens=2
+    -> members.agent_0.sampling.max_response_tokens=2: must not be below min_response_tokens=4
+""",
+    "member_of_one": """
+seed=0
+    -> members.agent_0={...}: needs several agents that are models here; algorithm=ppo has agent_0 a
+""",
+    "maft_members": """
+members.critic_0.kl_coef=0.5 -> would be ignored: algorithm=maft has no algorithm.kl_coef
+members.critic_0.sampling.min_response_tokens=1 -> must equal max_response_tokens=
+members.single.learning_rate=1
+    -> members.single={...}: algorithm=maft has the agents generation_0, generation_1, gener
+""",
+    "team_members": """
+members.two.learning_rate=1e-5
+    -> members.two.learning_rate=1e-05: would be ignored: algorithm.fixed says that it never learns
+algorithm.fixed={one: endpoint} -> members.one={...}: would be ignored: algorithm.endpoint says how
 """,
     "partner_of_cory": """
 seed=0 -> partner=tiny_2x: needs algorithm=maporl

@@ -1,0 +1,42 @@
+"""What single agents have of their own: `members.<name>`, merged over what holds for all."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cory.config.algorithm import SamplingConfig
+from cory.config.base import NotNegative, Positive, Settings
+
+OWN = ("learning_rate", "kl_coef")  # null where a block does not say them
+
+
+class MemberConfig(Settings):
+    """Settings of one agent; those that its block does not name are the run's."""
+
+    learning_rate: Positive | None  # None: as the algorithm has it
+    kl_coef: NotNegative | None  # None: likewise
+    sampling: SamplingConfig
+
+
+def with_members(values: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a run, in them each block of `members` merged over those that it changes.
+
+    What is no group is left as it is, for the models to refuse.
+    """
+    blocks = values.get("members")
+    if not isinstance(blocks, dict):
+        return values
+    algorithm = values.get("algorithm")
+    sampling = algorithm.get("sampling") if isinstance(algorithm, dict) else None
+    run = {"sampling": sampling, **dict.fromkeys(OWN)}
+    whole = {
+        name: merged(run, block) if isinstance(block, dict) else block
+        for name, block in blocks.items()
+    }
+    return {**values, "members": whole}
+
+
+def merged(base: Any, changes: Any) -> Any:
+    """`changes` over `base`, group by group."""
+    if not (isinstance(base, Mapping) and isinstance(changes, Mapping)):
+        return changes
+    return {**base, **{key: merged(base.get(key), value) for key, value in changes.items()}}
