@@ -155,7 +155,7 @@ class PPOConfig(AlgorithmConfig):
     baseline_decay: Share
     divide_by_std: bool
     group_baseline: bool
-    ratio: Literal["token", "response"]
+    ratio: Literal["token", "response", "gspo"]
     loss_average: Literal["tokens", "responses", "constant"]
     loss_average_turns: Count | None  # None: over all
     clip_range: Between0And1
@@ -169,8 +169,9 @@ class PPOConfig(AlgorithmConfig):
     whiten_advantages: bool
     kl_estimator: Literal["full", "k1", "k2", "k3"]
     kl_in: Literal["reward", "loss"]
-    kl_loss: Literal["k3", "full"]
+    kl_loss: Literal["k3", "k3_corrected", "full"]
     kl_coef: NotNegative
+    entropy_coef: NotNegative
     kl_controller: Literal["fixed", "adaptive"]
     kl_target: Positive
     kl_horizon: Count

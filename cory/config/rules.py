@@ -37,9 +37,9 @@ NEEDS = {
     "algorithm.groups=prompt|episode": "algorithm.kl_in=loss algorithm.score_scaling=none "
     "algorithm.score_clip=null",
     "algorithm.groups=episode": "algorithm.credit=all|sum|mean algorithm.collective_reward=true",
-    "algorithm.ratio=response": "algorithm.loss_average=responses",  # one loss for each response
+    "algorithm.ratio=response|gspo": "algorithm.loss_average=responses",  # one loss of each
     "algorithm.loss_average_turns": "algorithm.loss_average=tokens",
-    "algorithm.kl_loss=full": "algorithm.kl_in=loss",
+    "algorithm.kl_loss=k3_corrected|full": "algorithm.kl_in=loss",
     "algorithm.collective_reward=false": "algorithm.credit=all",  # others share it out
     "algorithm.alternation": "algorithm.param_sharing=per_turn|per_turn_agent",
     "algorithm.requests": "algorithm.balance=true model.chat=true",

@@ -138,6 +138,19 @@ def sampled_kl(logprobs: Tensor, ref_logprobs: Tensor, estimator: str) -> Tensor
     return torch.expm1((-difference).clamp(max=MAX_LOG_RATIO)) + difference
 
 
+def corrected_kl(logprobs: Tensor, ref_logprobs: Tensor, old_logprobs: Tensor) -> Tensor:
+    """k3 times the probability ratio to the policy that sampled the token.
+
+    Over tokens of that policy it estimates KL(policy || reference), and so does its gradient: k3
+    alone has that of the other policy's expectation, which leaves out how the policy moves.
+
+    logprobs: any shape, with gradient
+    ref_logprobs, old_logprobs: same shape, under reference and sampling policy
+    """
+    ratio = (logprobs - old_logprobs).clamp(max=MAX_LOG_RATIO).exp()
+    return ratio * sampled_kl(logprobs, ref_logprobs, "k3")
+
+
 class TokenStatistics(NamedTuple):
     """Per generated token, each (N,) float32; entropy and KL in nats."""
 
@@ -187,6 +200,7 @@ def training_logprobs(
     vocabulary: int,
     temperature: float = 1.0,
     most: int = 0,
+    entropy: bool = False,
 ) -> Tensor:
     """Log-probabilities with gradient; of several slabs, backward computes the logits again.
 
@@ -194,13 +208,19 @@ def training_logprobs(
     tokens: (N,) int64, the token that each row predicts
     temperature: the logits are divided by it
     most: as of `slabs`
-    returns: (N,) float32
+    returns: (N,) float32; with `entropy` (N, 2): beside it the entropy over the vocabulary, nats
     """
 
     def of_slab(h: Tensor, t: Tensor) -> Tensor:
-        return logprobs_of(scaled(logits_of(h), temperature), t)
+        logits = scaled(logits_of(h), temperature)
+        if not entropy:
+            return logprobs_of(logits, t)
+        logp = F.log_softmax(logits, dim=-1)
+        chosen = logp.gather(-1, t[:, None]).squeeze(-1)
+        return torch.stack([chosen, -(logp.exp() * logp).sum(-1)], dim=1)
 
-    return _by_slabs(of_slab, hidden, tokens, slabs(len(tokens), vocabulary, most))
+    numbers = TENSORS_AT_ONCE * vocabulary if entropy else vocabulary
+    return _by_slabs(of_slab, hidden, tokens, slabs(len(tokens), numbers, most))
 
 
 def training_kl(

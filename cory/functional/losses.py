@@ -32,7 +32,7 @@ def clipped_policy_loss(
     mask: Tensor,
     clip_range: float,
     clip_range_high: float | None = None,
-    whole_responses: bool = False,
+    ratio: str = "token",
 ) -> Loss:
     """The clipped surrogate, negated (Schulman et al., 2017, eq. 7; Ma et al., eq. 11).
 
@@ -41,18 +41,22 @@ def clipped_policy_loss(
     advantages: (B, R)
     mask: (B, R) bool, True on response tokens
     clip_range_high: how far the ratio counts above 1 (DAPO: Yu et al., 2025); None: `clip_range`
-    whole_responses: the ratio is of the whole response, the same at each of its tokens: a response
-        is one action (RLOO: Ahmadian et al., 2024). Its mean over the tokens is the loss of TRL's
-        RLOOTrainer.
+    ratio: token; else of the whole response, the same at each of its tokens, over which the mean is
+        the response's loss: response: the product of its tokens' ratios, as a response is one
+        action (RLOO: Ahmadian et al., 2024; TRL's RLOOTrainer) | gspo: their geometric mean, which
+        is on one scale for all lengths (GSPO: Zheng et al., 2025, eq. 7)
     """
     difference = torch.where(mask, logprobs - old_logprobs, 0.0)
     deviation = 0.5 * difference.detach() ** 2
-    if whole_responses:
-        difference = torch.where(mask, difference.sum(1, keepdim=True), 0.0)
-    ratio = difference.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    if ratio != "token":
+        whole = difference.sum(1, keepdim=True)
+        if ratio == "gspo":
+            whole = whole / mask.sum(1, keepdim=True).clamp(min=1)
+        difference = torch.where(mask, whole, 0.0)
+    ratios = difference.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
     high = clip_range if clip_range_high is None else clip_range_high
-    free = -advantages * ratio
-    held = -advantages * ratio.clamp(1 - clip_range, 1 + high)
+    free = -advantages * ratios
+    held = -advantages * ratios.clamp(1 - clip_range, 1 + high)
     per_token = torch.where(mask, torch.maximum(free, held), 0.0)
     return Loss(per_token, mask & (held > free), deviation)
 

@@ -175,6 +175,7 @@ class ActorCriticModel(nn.Module):
         response_mask: Tensor,
         ref_hidden: Tensor | None = None,
         ref_head: LogitsOf | None = None,
+        entropy: bool = False,
         most: int = 0,
     ) -> tuple[Tensor, Tensor | None]:
         """Log-probabilities and values of the response tokens, with gradient.
@@ -184,18 +185,20 @@ class ActorCriticModel(nn.Module):
         ref_hidden, ref_head: of the reference (`reference_states`), for the exact KL to it
         most: response tokens that some process has, so that each calls the head as often
         returns: logprobs (B, R), values (B, R); float32, 0 where the mask is False; without a value
-            head the values are None. With a reference: logprobs and KL (2, B, R), values
+            head the values are None. With `entropy` or a reference: logprobs, and these, one after
+            another (k, B, R), values
         """
         self.activate()
         hidden = response_states(self.lm, input_ids, attention_mask, response_mask)
         tokens = input_ids[:, -response_mask.shape[1] :][response_mask]
         head = output_head(self.lm)
         sizes = self.vocabulary, self.temperature, most
-        logprobs = training_logprobs(hidden, head, tokens, *sizes)
-        spoken = spread(logprobs, response_mask)
+        found = training_logprobs(hidden, head, tokens, *sizes, entropy)
+        columns = [*found.unbind(1)] if entropy else [found]
         if ref_hidden is not None and ref_head is not None:
-            kl = training_kl(hidden, head, ref_hidden, ref_head, *sizes)
-            spoken = torch.stack([spoken, spread(kl, response_mask)])
+            columns.append(training_kl(hidden, head, ref_hidden, ref_head, *sizes))
+        rows = [spread(column, response_mask) for column in columns]
+        spoken = torch.stack(rows) if len(rows) > 1 else rows[0]
         if self.value_head is None:
             return spoken, None
         return spoken, spread(self.value_head(hidden), response_mask)

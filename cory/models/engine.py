@@ -157,15 +157,20 @@ class Engine:
         siblings.append(self)
 
     def __call__(
-        self, input_ids: Tensor, attention_mask: Tensor, response_mask: Tensor, *reference: Any
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        response_mask: Tensor,
+        *reference: Any,
+        **more: Any,
     ) -> Any:
         """As `ActorCriticModel.forward`, in every process as often."""
         inputs = input_ids, attention_mask, response_mask, *reference
         self._hook(self if self.partitioned else None)
         if not self.partitioned:
-            return self._engine(*inputs)
+            return self._engine(*inputs, **more)
         # under ZeRO-3 each call of the head fetches its weights from all processes
-        return self._engine(*inputs, most=distributed.largest(response_mask.sum()))
+        return self._engine(*inputs, **more, most=distributed.largest(response_mask.sum()))
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradient of one microbatch's part of a minibatch's loss.

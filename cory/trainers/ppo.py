@@ -13,7 +13,7 @@ from cory.config import PPOConfig
 from cory.episode import Batch, Episode, Metrics, absent_turn, turns_of
 from cory.evaluation.evaluate import Evaluator, TeamEvaluator
 from cory.functional.advantages import Pool, equal_groups
-from cory.functional.logprobs import MAX_LOG_RATIO, sampled_kl
+from cory.functional.logprobs import MAX_LOG_RATIO, corrected_kl, sampled_kl
 from cory.functional.losses import (
     LossAverage,
     clipped_policy_loss,
@@ -247,7 +247,7 @@ class Objective:
         """
         config, batch, tokens, index = self.config, self.batch, self.tokens, torch.tensor(rows)
         mask, before = batch.response_mask[index], batch.logprobs[index]
-        logprobs, values, kl = self._outputs(index)
+        logprobs, values, entropy, kl = self._outputs(index)
         policy = clipped_policy_loss(
             logprobs,
             before,
@@ -255,7 +255,7 @@ class Objective:
             mask,
             config.clip_range,
             config.clip_range_high,
-            whole_responses=config.ratio == "response",
+            config.ratio,
         )
         total = self.average.part(policy.per_token, index)
         losses: Numbers = {"loss/policy": total.detach() / self.average.whole}
@@ -264,12 +264,12 @@ class Objective:
             part, of_values = self._value_part(values, index)
             total = total + config.value_coef * part
             losses["loss/value"] = part.detach() / self.average.whole
-        if config.kl_in == "loss":
-            if kl is None:
-                kl = sampled_kl(logprobs, batch.ref_logprobs[index], "k3")  # 0 outside the mask
-            part = self.average.part(kl, index)
-            total = total + self.agent.kl_coef * part
-            losses["loss/kl"] = part.detach() / self.average.whole
+        terms = {"kl": (self.agent.kl_coef, kl), "entropy": (-config.entropy_coef, entropy)}
+        for name, (coef, per_token) in terms.items():
+            if per_token is not None:
+                part = self.average.part(per_token, index)
+                total = total + coef * part
+                losses[f"loss/{name}"] = part.detach() / self.average.whole
         loss = total / self.average.whole
         difference = (logprobs.detach() - before).clamp(max=MAX_LOG_RATIO)
         ratio = torch.where(mask, difference.exp(), 0.0).sum() / tokens
@@ -287,15 +287,23 @@ class Objective:
             **of_values,
         }
 
-    def _outputs(self, index: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Log-probabilities, values, and the exact KL where it is a term of the loss; (b, R)."""
-        batch = self.batch
+    def _outputs(self, index: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+        """Log-probabilities, values, and entropy and KL where the loss has them; (b, R)."""
+        config, batch = self.config, self.batch
         inputs = batch.input_ids[index], batch.attention_mask[index], batch.response_mask[index]
-        if self.config.kl_in != "loss" or self.config.kl_loss != "full":
-            logprobs, values = self.agent.engine(*inputs)
-            return logprobs, values, None
-        spoken, values = self.agent.engine(*inputs, *self.agent.reference_states(*inputs))
-        return spoken[0], values, spoken[1]
+        entropic, in_loss = config.entropy_coef > 0, config.kl_in == "loss"
+        exact = in_loss and config.kl_loss == "full"
+        reference = self.agent.reference_states(*inputs) if exact else ()
+        spoken, values = self.agent.engine(*inputs, *reference, entropy=entropic)
+        logprobs, *others = spoken if entropic or exact else [spoken]
+        kl, known = None, batch.ref_logprobs[index]  # the estimates are 0 outside the mask
+        if exact:
+            kl = others[-1]
+        elif in_loss and config.kl_loss == "k3":
+            kl = sampled_kl(logprobs, known, "k3")
+        elif in_loss:
+            kl = corrected_kl(logprobs, known, batch.logprobs[index])
+        return logprobs, values, others[0] if entropic else None, kl
 
     def _value_part(self, values: Tensor, index: Tensor) -> tuple[Tensor, Numbers]:
         """The sum of the value loss, and its statistics."""

@@ -11,6 +11,7 @@ from cory.functional import logprobs
 from cory.functional.logprobs import (
     aligned_right,
     copied_share,
+    corrected_kl,
     distinct_share,
     full_kl,
     logprobs_of,
@@ -153,6 +154,44 @@ def test_the_gradient_of_the_exact_kl_in_slabs(
     assert_close(head.hidden.grad, direct.hidden.grad, 1e-4)
     assert_close(head.weight.grad, direct.weight.grad, 1e-4)
     assert reference.hidden.grad is None and reference.weight.grad is None
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize(("room", "sizes"), SLABS)
+def test_the_gradient_of_the_entropy_in_slabs(
+    monkeypatch: pytest.MonkeyPatch, room: int, sizes: list[int], temperature: float
+) -> None:
+    """Beside the log-probabilities, in one call of the head."""
+    direct, head = Head(0), Head(0)
+    factor = torch.randn(N, 2, generator=torch.Generator().manual_seed(5))
+    logits = direct.hidden @ direct.weight / temperature
+    p = logits.exp() / logits.exp().sum(-1, keepdim=True)
+    expected = torch.stack([p[torch.arange(N), TOKENS].log(), -(p * p.log()).sum(-1)], dim=1)
+    (factor * expected).sum().backward()
+    monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * room * logprobs.TENSORS_AT_ONCE)
+    got = training_logprobs(head.hidden, head.logits, TOKENS, V, temperature, entropy=True)
+    assert head.rows_seen == sizes
+    assert_close(got, expected)
+    (factor * got).sum().backward()
+    assert head.hidden.grad is not None and direct.hidden.grad is not None
+    assert_close(head.hidden.grad, direct.hidden.grad, 1e-4)
+    assert_close(head.weight.grad, direct.weight.grad, 1e-4)
+
+
+def test_the_corrected_k3_has_the_kls_value_and_gradient() -> None:
+    """In the mean over every token of a small vocabulary, as the sampling policy draws them."""
+    logits, reference = random_logits(1).requires_grad_(), random_logits(2).log_softmax(-1)
+    old = random_logits(3).log_softmax(-1)
+    exact = full_kl(logits, reference)
+    (expected,) = torch.autograd.grad(exact.sum(), logits)
+    estimates = corrected_kl(logits.log_softmax(-1), reference, old)
+    mean = (old.exp() * estimates).sum(-1)
+    assert_close(mean, exact, 1e-4)
+    (found,) = torch.autograd.grad(mean.sum(), logits)
+    assert_close(found, expected, 1e-4)
+    plain = (old.exp() * sampled_kl(logits.log_softmax(-1), reference, "k3")).sum(-1)
+    (other,) = torch.autograd.grad(plain.sum(), logits)
+    assert (other - expected).abs().max() > 0.1
 
 
 NAN = float("nan")

@@ -58,6 +58,24 @@ def test_a_huge_ratio_does_not_overflow(difference: float, advantage: float) -> 
     assert bool(grad_of(loss.per_token.sum(), logprobs).isfinite())
 
 
+@pytest.mark.parametrize("kind", ["response", "gspo"])
+def test_one_ratio_for_a_response_by_hand(kind: str) -> None:
+    """Of three tokens, and of one: log-ratios 0.1, 0.3, -0.1 (0.3; a third of it) and -0.2."""
+    mask = torch.tensor([[True, True, True], [True, False, False]])
+    logprobs = torch.tensor([[0.1, 0.3, -0.1], [-0.2, 9.0, 9.0]], requires_grad=True)
+    loss = clipped_policy_loss(
+        logprobs, torch.zeros(2, 3), torch.tensor([[2.0] * 3, [-1.0] * 3]), mask, 0.15, 0.25, kind
+    )
+    whole = 0.1 if kind == "gspo" else 0.3
+    first = -2 * min(math.exp(whole), 1.25)
+    assert_close(loss.per_token, [[first] * 3, [0.85, 0.0, 0.0]])  # exp(-0.2) is 0.819
+    assert loss.clipped.tolist() == [[kind == "response"] * 3, [True, False, False]]
+    (loss.per_token.sum(1) / mask.sum(1)).sum().backward()
+    slope = -2 * math.exp(0.1) / 3 if kind == "gspo" else 0.0  # of a third of s; where not clipped
+    assert logprobs.grad is not None
+    assert_close(logprobs.grad, [[slope] * 3, [0.0] * 3])
+
+
 def test_token_nll_by_hand() -> None:
     logprobs = torch.tensor([[-1.0, -2.0], [-0.5, math.nan]], requires_grad=True)
     mask = torch.tensor([[True, True], [True, False]])

@@ -1,4 +1,4 @@
-"""The exact KL as a term of the loss, and averages over the tokens of a few turns at a time."""
+"""Of the loss: exact KL, entropy, GSPO's ratio; averages over tokens of a few turns at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cory.models.policy import PPOPolicy
 from cory.trainers.estimates import Estimate
 from cory.trainers.ppo import Objective, PPOTrainer
 from cory.trainers.steps import Stage
-from tests.support.building import LetterShare, build, uneven
+from tests.support.building import LetterShare, build, noise_in, uneven
 from tests.support.close import assert_close
 
 ConfigOf = Callable[..., Config]
@@ -32,6 +32,11 @@ def after_two_steps(trainer: PPOTrainer) -> tuple[PPOPolicy, Batch]:
         trainer.step(iteration)
     agent = trainer.agents["agent_0"]
     return agent, agent.annotate(uneven(turns_of(trainer.episodes, "agent_0")))
+
+
+def norm_of(loss: Tensor, agent: PPOPolicy) -> float:
+    gradients = torch.autograd.grad(loss, [*agent.engine.trainable.values()], allow_unused=True)
+    return sum(float((g**2).sum()) for g in gradients if g is not None) ** 0.5
 
 
 @pytest.mark.parametrize(("sharing", "temperature"), [("copies", 0.7), ("adapters", 1.0)])
@@ -54,15 +59,61 @@ def test_the_term_and_its_gradient_by_hand(
     agent.model.activate()
     kl = full_kl(logits / temperature, ref_logits / temperature).mean()
     assert kl > 1e-4
-    weights = list(agent.engine.trainable.values())
-    gradients = torch.autograd.grad(0.7 * kl, weights, allow_unused=True)
-    norm = sum(float((g**2).sum()) for g in gradients if g is not None) ** 0.5
+    norm = norm_of(0.7 * kl, agent)
     nothing = torch.zeros_like(batch.logprobs)
     old = replace(batch, ref_logprobs=nothing)  # is not read: it is of the sampled tokens
     found = trainer.update(agent, old, Estimate(nothing, nothing), Stage(0, 1, 1e-4))
     assert_close(found["ppo/loss/kl/agent_0"], float(kl.detach()), 1e-4)
     assert_close(found["ppo/gradient_norm/agent_0"], norm, 1e-3)
     assert norm > 1e-4
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_the_entropy_bonus_and_its_gradient_by_hand(config_of: ConfigOf, exact: bool) -> None:
+    """Beside no other term, or the exact KL; under the temperature of the updates."""
+    words = [*WORDS, "algorithm.entropy_coef=0.3", "algorithm.policy_temperature=0.7"]
+    words += ["algorithm.weight_decay=0", *(FULL if exact else [])]
+    trainer = build(config_of(*words), LetterShare())
+    agent, batch = after_two_steps(trainer)
+    agent.engine.reset_optimizer()
+    agent.model.eval()
+    inputs = batch.input_ids, batch.attention_mask, batch.response_mask
+    lm, reference = agent.model.lm, agent.bundle.pretrained
+    logits = lm.get_output_embeddings()(response_states(lm, *inputs)) / 0.7
+    ref_logits = reference.get_output_embeddings()(response_states(reference, *inputs)) / 0.7
+    probabilities = logits.softmax(-1)
+    entropy = -(probabilities * probabilities.log()).sum(-1).mean()
+    penalty = 0.7 * full_kl(logits, ref_logits.detach()).mean() if exact else 0.0
+    norm = norm_of(penalty - 0.3 * entropy, agent)
+    nothing = torch.zeros_like(batch.logprobs)
+    found = trainer.update(agent, batch, Estimate(nothing, nothing), Stage(0, 1, 1e-4))
+    assert_close(found["ppo/loss/entropy/agent_0"], float(entropy.detach()), 1e-4)
+    assert_close(found["ppo/gradient_norm/agent_0"], norm, 1e-3)
+    assert norm > 1e-4 and ("ppo/loss/kl/agent_0" in found) == exact
+
+
+def test_gspos_ratio_and_its_gradient_by_hand(config_of: ConfigOf) -> None:
+    words = ["algorithm=grpo", "algorithm.ratio=gspo", "algorithm.kl_coef=0"]
+    words += ["algorithm.clip_range=0.05", "algorithm.clip_range_high=0.1"]
+    words += ["algorithm.samples_per_prompt=4", "hardware.microbatch_size=2"]
+    trainer = build(config_of(*words), LetterShare())
+    agent, known = after_two_steps(trainer)
+    mask, noise = known.response_mask, noise_in(known.response_mask)
+    old = replace(known, logprobs=known.logprobs + noise(0.2))
+    gains = torch.where(mask, noise(1.0)[:, :1], 0.0)
+    agent.engine.reset_optimizer()
+    agent.model.eval()
+    logprobs, _ = agent.model(known.input_ids, known.attention_mask, mask)
+    lengths = mask.sum(1)
+    ratios = ((logprobs - old.logprobs) * mask).sum(1).div(lengths).exp()
+    worth = torch.minimum(gains[:, 0] * ratios, gains[:, 0] * ratios.clamp(0.95, 1.1))
+    norm, worth = norm_of(-worth.mean(), agent), worth.detach()
+    found = trainer.update(agent, old, Estimate(gains, None), Stage(0, 1, 1e-4))
+    assert_close(found["ppo/loss/policy/agent_0"], -float(worth.mean()), 1e-4)
+    assert_close(found["ppo/gradient_norm/agent_0"], norm, 1e-3)
+    cut = worth < (gains[:, 0] * ratios)
+    assert_close(found["ppo/policy/clipfrac/agent_0"], float((cut * lengths).sum() / lengths.sum()))
+    assert 0 < int(cut.sum()) < 8 and len({*lengths.tolist()}) > 2
 
 
 def test_tokens_of_a_few_turns_are_averaged_first(config_of: ConfigOf) -> None:

@@ -30,8 +30,7 @@ GOLDEN = json.loads(
     (Path(__file__).parents[1] / "functional" / "golden_estimators.json").read_text("utf-8")
 )
 BATCH = GOLDEN["batch"]
-# TRL's default multiplies k3 by the ratio; GRPO's paper and cory do not
-GRPO = {name: case for name, case in GOLDEN["grpo"].items() if name != "KL times ratio"}
+GRPO = GOLDEN["grpo"]
 RLOO = GOLDEN["rloo"]
 AVERAGES = {"grpo": "responses", "bnpo": "tokens", "dapo": "tokens", "dr_grpo": "constant"}
 # what TRL divides advantages by and cory does not: the loss is then of TRL's advantages
@@ -47,7 +46,9 @@ def settings(name: str, case: dict[str, Any]) -> PPOConfig:
         scaled = "false" if given["scale_rewards"] == "none" else "true"
         average = AVERAGES[given["loss_type"]]
         own = ["algorithm=grpo", f"algorithm.divide_by_std={scaled}"]
+        corrected = given["use_bias_correction_kl"]
         own += [f"algorithm.loss_average={average}"]
+        own += ["algorithm.kl_loss=k3_corrected"] if corrected else []
     return parsed(
         *own,
         *("algorithm.prompts_per_iteration=12", "algorithm.minibatch_size=12"),
