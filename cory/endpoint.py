@@ -14,6 +14,7 @@ from typing import Any
 from cory import distributed
 from cory.config import ConfigError, EndpointConfig, require
 from cory.episode import Message
+from cory.models.tokenization import apart
 from cory.runs.files import append_lines, keep_lines, read_lines, whole_lines
 
 Name = tuple[str, str]  # of a request: its key, and a digest of its content and settings
@@ -36,6 +37,7 @@ class Reply:
     completion_tokens: int
     finish_reason: str  # stop | length | content_filter | too_long | ...
     model: str  # the server's name of the model that replied, mostly with a version
+    thinking: str = ""  # before the text, which servers return apart or in it
 
 
 @dataclass(frozen=True)
@@ -192,8 +194,10 @@ def reply_in(answer: Any) -> Reply:
     """The reply in a chat completion."""
     choice, usage = answer.choices[0], answer.usage
     reason = choice.finish_reason or ""
-    text = "" if reason == FILTERED else choice.message.content or ""
+    thought, text = apart("" if reason == FILTERED else choice.message.content or "")
+    for name in ("reasoning_content", "reasoning"):
+        thought = thought or getattr(choice.message, name, None) or ""
     # max_tokens may cut a character in half, which cannot be encoded
-    text = text.encode("utf-8", "replace").decode("utf-8")
+    text, thought = (part.encode("utf-8", "replace").decode("utf-8") for part in (text, thought))
     tokens = int(usage.prompt_tokens), int(usage.completion_tokens)
-    return Reply(text, *tokens, reason, str(answer.model))
+    return Reply(text, *tokens, reason, str(answer.model), thought)

@@ -87,7 +87,7 @@ class Turn(TokenRow):
     role: str
     round: int
     context: str  # exactly what the agent saw, chat template included
-    response: str
+    response: str  # without private thinking: what others, rewards and readers of answers see
     context_ids: list[int]
     response_ids: list[int]  # ends with EOS when the model stopped by itself
     score: float | None = None  # set by the reward
@@ -98,6 +98,8 @@ class Turn(TokenRow):
     # log-probability of each token under the distribution that it was sampled from
     sampler_logprobs: list[float] = field(default_factory=list)
     cut_off: bool = False  # whether the limit on its tokens ended it
+    thinking: str = ""  # what was said before it in private
+    thinking_tokens: int = 0  # of `response_ids`, which begin with it
     summary: str | None = None  # set by a debate: the summary of the others' last answers it saw
     shortened: bool = False  # set by a debate: its prompt was shortened to fit the context
     # set by a sum of rewards: each one's score before its weight; None where it does not apply
@@ -111,7 +113,7 @@ class Turn(TokenRow):
 
     @property
     def text(self) -> str:
-        """The response."""
+        """The response, without private thinking."""
         return self.response
 
     @property
@@ -137,10 +139,10 @@ def absent_turn(agent: str, role: str, round: int) -> Turn:
     return Turn(agent, role, round, context="", response="", context_ids=[0], response_ids=[])
 
 
-def reward_columns(turn: Turn) -> dict[str, Any]:
-    """What a reward has left of a turn beside its score, for samples.jsonl; mostly nothing."""
-    columns = {"parts": turn.parts, "extra": turn.extra}
-    return {name: values for name, values in columns.items() if values}
+def further_columns(turn: Turn) -> dict[str, Any]:
+    """Private thinking, and what a reward has left, for samples.jsonl; mostly nothing."""
+    columns = {"thinking": turn.thinking, "parts": turn.parts, "extra": turn.extra}
+    return {name: value for name, value in columns.items() if value}
 
 
 @dataclass

@@ -87,6 +87,7 @@ class ModelConfig(PackedConfig):
     chat: bool
     template: TemplateConfig
     system: Words | None  # stands before every chat
+    thinking: Literal["auto", "private", "shown"]
     dropout: bool
     value_dropout: ShareBelowOne
     value_init: Literal["uniform", "zero"]

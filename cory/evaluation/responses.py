@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from cory.config import EvaluationConfig
-from cory.episode import Metrics, Prompt, Turn, reward_columns
+from cory.episode import Metrics, Prompt, Turn, further_columns
 from cory.functional.statistics import mean
 from cory.runs.files import Line
 
@@ -137,5 +137,5 @@ def line_turn(turn: Turn, prompt: Prompt) -> dict[str, Any]:
         "context": None if turn.context == prompt.text else turn.context,
         "response": None if turn.absent else turn.response,
         "score": turn.score,
-        **reward_columns(turn),
+        **further_columns(turn),
     }

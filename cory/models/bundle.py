@@ -62,7 +62,8 @@ class ModelBundle:
         # policy -> its reference in place of the pretrained model: with `model.reference=init_from`
         self.starts: dict[str, PreTrainedModel] = {}
         self._copies: dict[Path, PreTrainedModel] = {}
-        texts = Texts(self.tokenizer, self.said, config.chat, config.template, f"{group}.template")
+        key = f"{group}.template"
+        texts = Texts(self.tokenizer, self.said, config.chat, config.template, key, config.thinking)
         # that of a policy may have another system
         self.texts = texts.with_system(config.system, f"{group}.system")
 

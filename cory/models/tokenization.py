@@ -1,6 +1,7 @@
 """Token ids of texts, and texts of token ids: chat templates, special tokens and spaces."""
 
 import copy
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,28 @@ from cory.models.template import template_of
 
 # a sample prompt and its answer, to find what a template or tokenizer puts around them
 ASKED, ANSWER = "word", "reply"
+# around what a model says to itself: of Qwen3, SmolLM3, the DeepSeek-R1 distills and others
+OPEN, CLOSE = "<think>", "</think>"
+
+
+def apart(text: str, opened: bool = False) -> tuple[str, str]:
+    """What a model has said to itself in a response, without tags, and what it said to others.
+
+    That is what follows its last `</think>`; nothing, while it thinks.
+
+    opened: its template has begun the thinking
+    """
+    thought, closed, said = text.rpartition(CLOSE)
+    if OPEN in said or (opened and not closed):
+        thought, said = text, ""
+    elif not closed:
+        return "", said
+    return thought.strip().removeprefix(OPEN).strip(), said.lstrip()
+
+
+def opens(shown: str) -> bool:
+    """Whether a rendered context ends in the beginning of the model's thinking."""
+    return shown.rstrip().endswith(OPEN)
 
 
 class Texts:
@@ -26,12 +49,18 @@ class Texts:
         chat: bool = False,
         template: TemplateConfig | None = None,
         key: str = "model.template",
+        thinking: str = "shown",
     ) -> None:
-        """said: the setting that the model comes from; key: that of `template`, for refusals."""
+        """said: the setting that the model comes from; key: that of `template`, for refusals.
+
+        thinking: private | shown | auto: private where the template knows of it
+        """
         self.tokenizer = tokenizer
         self.said = said
         self.chat = chat
         self.template = template_of(tokenizer if chat else None, template, said, key)
+        known = CLOSE in (self.template.text or "")
+        self.private = thinking == "private" or (thinking == "auto" and known)
         self.system: str | None = None  # what stands before every chat
 
     def with_system(self, system: str | None, key: str) -> "Texts":
@@ -182,6 +211,27 @@ class Texts:
         text: str = whole[len(before) :] if whole.startswith(before) else alone
         return text.removeprefix(self.gap)
 
+    def parts(
+        self, shown: str, context: Sequence[int], ids: Sequence[int], plain: bool = True
+    ) -> tuple[int, str, str]:
+        """How many tokens of a response are private thinking, their text, and the others' text.
+
+        shown, context: the context as text and as token ids; plain: as of `response`
+        """
+        decode = self.tokenizer.decode
+        raw = decode(ids)  # has the tags, though they be special tokens
+        _, said = apart(raw, opens(shown))
+        if not self.private or said == raw:
+            return 0, "", self.response(context, ids, plain)
+        count, rest = len(ids), ""
+        if said:
+            ends = raw.count(CLOSE)
+            count = bisect_left(range(len(ids)), ends, key=lambda n: decode(ids[:n]).count(CLOSE))
+            _, _, beside = decode(ids[:count]).rpartition(CLOSE)  # in the same token as the tag
+            rest = beside + self.response([*context, *ids[:count]], ids[count:], plain)
+        thought, _ = apart(self.response(context, ids[:count], plain), opened=True)
+        return count, thought, rest.lstrip()
+
     @cached_property
     def asked(self) -> Context:
         """A sample prompt that the template takes: a message, after one of the system if need be.
@@ -203,6 +253,8 @@ class Texts:
             return " "
         before, _, _ = self.render(self.asked, ANSWER).rpartition(ANSWER)
         shown = self.render(self.asked)
+        if opens(shown):  # an answer ends the thinking at once
+            return f"{CLOSE}\n\n"
         return before.removeprefix(shown) if before.startswith(shown) else ""
 
     @property

@@ -349,6 +349,7 @@ class EndpointActor:
                 context_ids=[],
                 response_ids=TEXT_ONLY,
                 cut_off=reply.finish_reason == "length",
+                thinking=reply.thinking,
             )
             for one, reply in zip(asked, replies, strict=True)
         ]

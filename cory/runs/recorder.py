@@ -27,7 +27,7 @@ import torch
 
 from cory import distributed
 from cory.config import Config, ConfigError, require
-from cory.episode import Episode, Metrics, reward_columns
+from cory.episode import Episode, Metrics, further_columns
 from cory.runs.files import Line, append_lines, keep_lines, whole_lines, write_whole
 from cory.runs.run_dir import METRICS, RECORD, SAMPLES, SCORES, TIME, TIMES, read_settings, resolved
 from cory.user_function import digests
@@ -355,7 +355,7 @@ def sample_line(iteration: int, episode: Episode) -> Line:
     turns = [
         {name: getattr(turn, name) for name in TURN}
         | {"response": None if turn.absent else turn.response}
-        | reward_columns(turn)
+        | further_columns(turn)
         for turn in episode.turns
     ]
     return {

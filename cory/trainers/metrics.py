@@ -40,6 +40,8 @@ def agent_metrics(agent: PPOPolicy, turns: list[Turn], batch: Batch) -> Metrics:
         "rollout/truncated_share": sum(turn.response_ids[-1] not in stops for turn in turns)
         / count,
     }
+    if agent.texts.private:
+        values["rollout/thinking_tokens"] = sum(turn.thinking_tokens for turn in turns) / count
     for part in turns[0].parts:
         found = [turn.parts[part] for turn in turns]
         applying = [one for one in found if one is not None]
@@ -81,6 +83,7 @@ BY_ROLE = (
     "objective/combined",
     "objective/entropy",
     "rollout/truncated_share",
+    "rollout/thinking_tokens",
     "rollout/distinct_1",
     "rollout/distinct_2",
 )
@@ -92,7 +95,8 @@ def role_metrics(episodes: list[Episode], metrics: Metrics) -> Metrics:
     for place, turn in enumerate(episodes[0].turns):
         by_role[f"role/{turn.agent}"] = float(place)
         for key in BY_ROLE:
-            by_role[f"{key}/{turn.role}"] = metrics[f"{key}/{turn.agent}"]
+            if f"{key}/{turn.agent}" in metrics:  # not every model thinks in private
+                by_role[f"{key}/{turn.role}"] = metrics[f"{key}/{turn.agent}"]
     return by_role
 
 

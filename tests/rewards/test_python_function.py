@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from cory.config import PythonRewardConfig
-from cory.episode import Episode, Prompt, Turn, reward_columns
+from cory.episode import Episode, Prompt, Turn, further_columns
 from cory.rewards import RunFacts
 from cory.rewards.python_function import PythonReward, as_number
 from tests.support.refusals import refusal
@@ -150,7 +150,7 @@ def test_what_it_logs_is_kept(write: Write) -> None:
     rows = episodes()
     reward = reward_of(function)
     reward.score(rows)
-    extra = reward_columns(rows[0].turns[1])
+    extra = further_columns(rows[0].turns[1])
     assert extra == {"extra": {"letters": 9, "kind": "<class 'list'>"}}
     logged = reward.metrics()
     assert logged.pop("time/reward_call_s") > 0

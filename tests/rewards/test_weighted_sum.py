@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from cory.config import Config, PythonRewardConfig, SumConfig
-from cory.episode import Episode, Prompt, Turn, reward_columns
+from cory.episode import Episode, Prompt, Turn, further_columns
 from cory.rewards import RunFacts, WeightedSum
 from cory.runtime.loop import Loop
 from tests.support.building import CLASSIFIER, build, measure
@@ -62,7 +62,7 @@ def test_scores_are_added_with_their_weights(
         assert turn.parts == {"length": length, "tone": other.score}
         assert other.score is not None
         assert turn.score == pytest.approx(0.25 * length - 2 * other.score)
-        assert reward_columns(turn) == {"parts": turn.parts}
+        assert further_columns(turn) == {"parts": turn.parts}
     # parts follow the run, and log under their names
     logged = reward.metrics()
     assert logged.pop("reward/length/logged/step") == 4
