@@ -32,7 +32,4 @@ def __getattr__(name: str) -> Any:
     if name == "load_team":
         # threads that wait sleep, where torch is not imported yet: others may need the cores
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        # else DeepSpeed guesses while it is imported, and says so
-        cuda = import_module("torch").cuda.is_available()
-        os.environ.setdefault("DS_ACCELERATOR", "cuda" if cuda else "cpu")
     return getattr(import_module(_PLACES[name]), name)

@@ -1,185 +1,285 @@
-"""Public reasoning benchmarks by lm-evaluation-harness, on the agents of a finished run."""
+"""The command `cory-benchmark`: tasks of lm-evaluation-harness, put to a finished run.
 
+    cory-benchmark RUN_DIR --tasks gsm8k,arc_easy             the first agent, or --agent NAME
+    cory-benchmark RUN_DIR --tasks gsm8k --team               the last answer of all agents together
+    cory-benchmark RUN_DIR --tasks gsm8k --base --limit 100   the model before training, to try
+
+A model with a chat template is asked in it, as the run asks. Scores go to
+RUN_DIR/agents/benchmarks.json. Needs `pip install '.[eval]'`, and the network for questions that
+are not on this machine.
+"""
+
+import argparse
 import importlib.util
 import json
-import math
-import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import logging
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
+import transformers
 
-from cory.config import Settings, parse_config, require
-from cory.config.base import Count, Number, Text
-from cory.inference import group_of
-from cory.models.loading import load_language_model, load_tokenizer, nf4
+from cory.config import Config, ConfigError, ModelConfig, nearest, parse_config, require
+from cory.inference import device_or_default, group_of, load_team, on_device
+from cory.models.bundle import ModelBundle
+from cory.models.loading import readable
 from cory.models.lora import DESCRIPTION, load_adapter
+from cory.report.numbers import aligned
 from cory.runs.files import write_whole
 from cory.runs.recorder import device_name
-from cory.runs.run_dir import AGENTS, RECORD, read_record, read_settings
+from cory.runs.run_dir import AGENTS, BENCHMARKS, read_benchmarks, require_agents
 
-BASE = "base"  # key of the untrained model's scores, beside those of the agents
-IN_RECORD = "benchmarks"  # key of all scores in record.json
-GEOMETRIC_MEAN = "geometric_mean"  # stands beside the benchmarks that it is made of
+SEED = 1234  # of few-shot examples where they are drawn; the harness's own
 Entry = dict[str, Any]  # a score and how it was measured
-Dtype = Literal["float16", "bfloat16", "float32"]
-
-
-class BenchmarkConfig(Settings):
-    """A task or group of the harness, and which of its numbers counts."""
-
-    task: Text
-    shots: Number
-    metric: Text
-    filter: Text
-    cot: bool
-
-
-class SuiteConfig(Settings):
-    """What is measured, and how."""
-
-    name: Text
-    dtype: Dtype
-    cpu_dtype: Dtype
-    max_new_tokens: Count
-    bos: bool | None
-    seed: int
-    benchmarks: dict[str, BenchmarkConfig]
-    geometric_mean: list[Text]
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """How benchmarks are put to one agent of one run."""
+    """How tasks are put to an agent or the team of a run."""
 
     run_dir: Path
-    agent: str
-    base: bool  # measure the model that the agent was trained from instead
-    suite: SuiteConfig
-    include: tuple[Path, ...]  # folders with further task files of the harness
-    limit: int | None  # questions per task, to try: such scores are not kept; None: all
-    batch_size: int | str  # texts at once, or `auto`: as many as fit
-    device: str
+    agent: str | None = None  # None: the first
+    team: bool = False  # the last answer of all of them instead
+    base: bool = False  # the model that the agent was trained from instead
+    chat: bool | None = None  # in the chat template; None: as the run
+    precision: str | None = None  # None: that of the run's matrix products
+    bos: bool | None = None  # whether texts begin with BOS; None: the tokenizer decides
+    max_tokens: int | None = None  # of an answer; None: the task's own, of a team the run's
+    limit: int | None = None  # questions per task; None: all
+    include: tuple[Path, ...] = ()  # folders with task files
+    suite: str | None = None  # a name for all this in the scores
+    batch_size: str | None = None  # texts at once, or `auto`; None: 8, of a team the run's
+    device: str | None = None  # None: a GPU if there is one
+    remote_code: bool = False
 
-    @property
-    def key(self) -> str:
-        """Of the scores in the record."""
-        return BASE if self.base else self.agent
 
+def measure(wanted: Measurement, tasks: Mapping[str, int | None]) -> dict[str, Entry]:
+    """The scores by task, metric and filter; those of each task are kept as soon as they are there.
 
-def measure(wanted: Measurement, names: Sequence[str]) -> dict[str, Entry]:
-    """Measure benchmarks that have no score yet; all scores of the agent by name, from 0 to 1.
-
-    Each is in the run's record as soon as it is there, with the geometric mean once all of its
-    benchmarks are. ConfigError for a run that is not finished, and without the harness.
+    tasks: names of tasks or groups, with the examples before a question; None: the task's own
+    ConfigError without the harness, for a run without agents or this one, for words that do not go
+    together, and for tasks that there are not.
     """
     require(
         importlib.util.find_spec("lm_eval") is not None,
         "benchmarks need the package lm_eval: pip install '.[eval]'",
     )
-    record = read_record(wanted.run_dir)
-    require(record is not None, f"{wanted.run_dir}: the run is not finished: it has no {RECORD}")
-    assert record is not None
-    kept = record.get(IN_RECORD, {}).get(wanted.key, {})
-    scores: dict[str, Entry] = kept if wanted.limit is None else {}
-    ask = None  # loads the model, where anything is left to ask
-    for name in [name for name in names if name not in scores]:
-        ask = ask or harness(wanted)
-        scores[name] = ask(wanted.suite.benchmarks[name])
-        parts = [scores.get(part) for part in wanted.suite.geometric_mean]
-        if all(parts):
-            value, stderr = geometric_mean([(p["value"], p["stderr"]) for p in parts if p])
-            scores[GEOMETRIC_MEAN] = {"value": value, "stderr": stderr, "metric": "geometric mean"}
-        if wanted.limit is None:
-            record.setdefault(IN_RECORD, {})[wanted.key] = scores
-            write_whole(wanted.run_dir / RECORD, json.dumps(record, indent=1) + "\n")
-    return scores
-
-
-def harness(wanted: Measurement) -> Callable[[BenchmarkConfig], Entry]:
-    """A function that puts a benchmark of the suite to the agent's model."""
     from lm_eval import simple_evaluate  # noqa: PLC0415  an extra, and slow to import
-    from lm_eval.models.huggingface import HFLM  # noqa: PLC0415
     from lm_eval.tasks import TaskManager  # noqa: PLC0415
 
-    suite = wanted.suite
-    tasks = TaskManager(include_path=[str(folder) for folder in wanted.include])
-    model, tokenizer, conditions = model_of(wanted)
-    lm = HFLM(
-        model,
-        tokenizer=tokenizer,
-        batch_size=wanted.batch_size,
-        add_bos_token=suite.bos,
-        trust_remote_code=False,
-    )
-
-    def ask(benchmark: BenchmarkConfig) -> Entry:
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    config, wanted = checked(wanted)
+    manager = TaskManager(include_path=[str(folder) for folder in wanted.include])
+    loaded = {task: questions(manager, task, shots, wanted.team) for task, shots in tasks.items()}
+    lm, model = (team_of if wanted.team else agent_of)(wanted, config)
+    about = {
+        "suite": wanted.suite,
+        "limit": wanted.limit,
+        **{name: getattr(model, name) for name in ("path", "chat", "precision", "quantisation")},
+        "device": device_name(str(wanted.device).partition(":")[0]),
+        "harness": version("lm_eval"),
+    }
+    found: dict[str, Entry] = {}
+    for task, shots in tasks.items():
         output: Any = simple_evaluate(
             lm,
-            tasks=[benchmark.task],
-            task_manager=tasks,
-            num_fewshot=benchmark.shots,
-            fewshot_random_seed=suite.seed,
-            gen_kwargs={"max_gen_toks": suite.max_new_tokens},
+            tasks=loaded[task],
+            task_manager=manager,
+            num_fewshot=shots,
+            fewshot_random_seed=SEED,
+            gen_kwargs={"max_gen_toks": wanted.max_tokens} if wanted.max_tokens else None,
             limit=wanted.limit,
             log_samples=False,
+            apply_chat_template=model.chat and not wanted.team,  # a team writes its own prompts
         )
-        whole = output["results"][benchmark.task]
-        stderr = whole[f"{benchmark.metric}_stderr,{benchmark.filter}"]
-        return {
-            "value": float(whole[f"{benchmark.metric},{benchmark.filter}"]),
-            "stderr": None if stderr == "N/A" else float(stderr),
-            "questions": sum(n["effective"] for n in output["n-samples"].values()),
-            "suite": suite.name,
-            **benchmark.model_dump(),
-            **conditions,
-        }
-
-    return ask
+        found |= {name: entry | about for name, entry in scores_of(output, task).items()}
+        keep(wanted, found)
+    return found
 
 
-def model_of(wanted: Measurement) -> tuple[Any, Any, Entry]:
-    """The agent's model on its device, its tokenizer, and the conditions of the measurement."""
-    folder = wanted.run_dir / AGENTS / wanted.agent
-    require(folder.is_dir(), f"--agent={wanted.agent}: there is no {folder}")
-    settings = parse_config(read_settings(wanted.run_dir))
-    config = settings.models[group_of(settings, wanted.agent)]
+def checked(wanted: Measurement) -> tuple[Config, Measurement]:
+    """The settings of the run, and the measurement with agent and device."""
+    run_dir = wanted.run_dir
+    config = parse_config(require_agents(run_dir, str(run_dir)))
+    for name in ("agent", "base", "chat", "batch_size") if wanted.team else ():
+        said = f"--{name.replace('_', '-')}: with --team all agents answer, as in their run"
+        require(getattr(wanted, name) in (None, False), said)
+    for name in ("limit", "max_tokens"):
+        value = getattr(wanted, name)
+        require(value is None or value >= 1, f"--{name.replace('_', '-')}: must be at least 1")
+    for folder in wanted.include:
+        require(folder.is_dir(), f"--include-path={folder}: there is no such folder")
+    agent = wanted.agent or config.algorithm.names()[0]
+    there = sorted(path.name for path in (run_dir / AGENTS).iterdir() if path.is_dir())
+    require(wanted.team or agent in there, f"--agent={agent}: {run_dir} has {', '.join(there)}")
+    return config, replace(wanted, agent=agent, device=device_or_default(wanted.device))
+
+
+def key_of(wanted: Measurement) -> str:
+    """Whose scores these are, in the file."""
+    who = "team" if wanted.team else f"base/{wanted.agent}" if wanted.base else str(wanted.agent)
+    return who if wanted.limit is None else f"{who}/first_{wanted.limit}"
+
+
+def keep(wanted: Measurement, found: Mapping[str, Entry]) -> None:
+    """Write scores beside the agents, where those of replaced agents go with them."""
+    stored = read_benchmarks(wanted.run_dir)
+    stored[key_of(wanted)] = stored.get(key_of(wanted), {}) | found
+    write_whole(wanted.run_dir / AGENTS / BENCHMARKS, json.dumps(stored, indent=1) + "\n")
+
+
+def questions(manager: Any, task: str, shots: int | None, team: bool) -> list[Any]:
+    """A group, or tasks, with their questions; ConfigError for what cannot be asked."""
+    known = manager.all_tasks
+    said = f"--tasks={task}: lm_eval {version('lm_eval')} has no such task{nearest(task, known)}"
+    require(task in known, said)
+    with readable(f"--tasks={task}: its questions cannot be read"):
+        loaded = manager.load(task)
+    for name, one in loaded["tasks"].items():
+        kind, how = one.OUTPUT_TYPE, one.get_config("generation_kwargs") or {}
+        require(
+            not team or (kind == "generate_until" and not how.get("do_sample")),
+            f"--team: {name} asks for more than likeliest answers (output_type={kind}, {how}); "
+            f"measure it with --agent",
+        )
+        said = f"--few-shot={shots}: the harness asks {name} without examples"
+        require(not shots or one.get_config("num_fewshot") != 0, said)
+    group = loaded["groups"].get(task)
+    return [*loaded["tasks"].values()] if group is None else [group]
+
+
+def scores_of(output: Any, asked: str) -> dict[str, Entry]:
+    """The numbers of a task, by metric and filter; of a group its own, if it has any."""
+    results = output["results"]
+    if any("," in key for key in results.get(asked, {})):
+        results = {asked: results[asked]}
+    found = {}
+    for task, numbers in results.items():
+        for key in (key for key in numbers if "," in key and "_stderr," not in key):
+            metric, _, chosen = key.partition(",")
+            stderr = numbers.get(f"{metric}_stderr,{chosen}", "N/A")
+            found["/".join([task, metric, *([] if chosen == "none" else [chosen])])] = {
+                "value": float(numbers[key]),
+                "stderr": None if stderr == "N/A" else float(stderr),
+                "questions": numbers.get("sample_count", {}).get(key, numbers["sample_len"]),
+                "shots": output["n-shot"].get(task),
+            }
+    return found
+
+
+def agent_of(wanted: Measurement, settings: Config) -> tuple[Any, ModelConfig]:
+    """An agent as a model of the harness, and the settings with which it is loaded."""
+    from lm_eval.models.huggingface import HFLM  # noqa: PLC0415  an extra, and slow to import
+
+    agent, run_dir, place = str(wanted.agent), wanted.run_dir, str(wanted.device)
+    folder, group = run_dir / AGENTS / agent, group_of(settings, agent)
+    config = settings.models[group]
     adapted = (folder / DESCRIPTION).is_file()
-    path = config.path if adapted or wanted.base else str(folder)
-    name = wanted.suite.cpu_dtype if wanted.device == "cpu" else wanted.suite.dtype
-    dtype: torch.dtype = getattr(torch, name)
-    packed = adapted and config.quantisation == "nf4"
-    place = torch.device(wanted.device)
-    packing = nf4(config.double_quantisation, dtype, dtype, place) if packed else {}
-    model = load_language_model(path, "model.path", False, **{"dtype": dtype} | packing)
-    if not packed:
-        model.to(place)
+    precision = wanted.precision or config.compute_precision.replace("tf32", "fp32")
+    config = config.replace(
+        path=config.path if adapted or wanted.base else str(folder),
+        precision=precision,
+        compute_precision=precision,
+        quantisation=config.quantisation if adapted else "none",
+        chat=config.chat if wanted.chat is None else wanted.chat,
+    )
+    config = on_device(config, place, wanted.remote_code, f"{run_dir}: {group}")
+    bundle = ModelBundle(config, torch.device(place), group)
+    model = bundle.pretrained
     if adapted and not wanted.base:
         load_adapter(model, folder)
-    conditions = {
-        "harness": version("lm_eval"),
-        "dtype": name,
-        "quantisation": config.quantisation if packed else "none",
-        "device": device_name(wanted.device.partition(":")[0]),
-    }
-    return model.eval(), load_tokenizer(path, "model.path"), conditions
+    model.generation_config.eos_token_id = sorted(bundle.stops)
+
+    class AgentLM(HFLM):  # type: ignore[misc]  # the harness has no types
+        """Asks as the run does."""
+
+        def apply_chat_template(
+            self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True
+        ) -> str:
+            """The messages as the model is shown them; the last may be how its answer begins."""
+            if add_generation_prompt:
+                return bundle.texts.render(chat_history)
+            *asked, begun = chat_history
+            return bundle.texts.render(asked) + bundle.texts.between + begun["content"]
+
+    lm = AgentLM(
+        model,
+        tokenizer=bundle.tokenizer,
+        batch_size=wanted.batch_size or "8",
+        add_bos_token=False if config.chat else wanted.bos,  # a template writes its own
+        trust_remote_code=False,
+    )
+    return lm, config
 
 
-def geometric_mean(numbers: Sequence[tuple[float, float | None]]) -> tuple[float, float | None]:
-    """The geometric mean of independent numbers, and its standard error by the delta method.
+def team_of(wanted: Measurement, settings: Config) -> tuple[Any, ModelConfig]:
+    """A team whose last answer counts, as a model of the harness; and its model's settings."""
+    from lm_eval.api.model import LM  # noqa: PLC0415  an extra, and slow to import
 
-    numbers: (value, standard error); None for an unknown error
-    returns: (mean, standard error); None where an error is unknown or a value is 0
-    """
-    values, errors = zip(*numbers, strict=True)
-    if 0 in values:
-        return 0.0, None
-    mean = statistics.geometric_mean(values)
-    if None in errors:
-        return mean, None
-    # the mean changes by mean / (n * value) when a value changes by 1
-    terms = ((mean * error / (len(values) * value)) ** 2 for value, error in numbers if error)
-    return mean, math.sqrt(math.fsum(terms))
+    team = load_team(wanted.run_dir, wanted.device, wanted.remote_code)
+
+    class TeamLM(LM):  # type: ignore[misc]  # the harness has no types
+        """Answers alone: tasks that compare likelihoods were refused."""
+
+        loglikelihood = loglikelihood_rolling = None
+
+        def generate_until(self, requests: list[Any]) -> list[str]:
+            """The last answer to each text, up to where the task ends it."""
+            texts, how = zip(*(one.args for one in requests), strict=True)
+            said = team.ask_all(texts, greedy=True, max_tokens=wanted.max_tokens)
+            answers = [turns[-1].text if turns else "" for turns in said]
+            for number, ends in enumerate(one.get("until") or [] for one in how):
+                for end in [ends] if isinstance(ends, str) else ends:
+                    answers[number] = answers[number].partition(end)[0]
+            return answers
+
+    return TeamLM(), team.config.model
+
+
+def table(found: Mapping[str, Entry]) -> str:
+    """The scores as text."""
+    rows = [["", "questions", "shots", "score", "± standard error"]]
+    for name, entry in found.items():
+        error = "" if entry["stderr"] is None else f"{entry['stderr']:.4f}"
+        about = [str(entry.get(key, "")) for key in ("questions", "shots")]
+        rows.append([name, *about, f"{entry['value']:.4f}", error])
+    return aligned(rows)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("run_dir", type=Path, metavar="RUN_DIR")
+    add("--tasks", required=True, help="tasks or groups of the harness, as gsm8k,arc_easy")
+    add("--agent", metavar="NAME", help="a folder of RUN_DIR/agents/; else the first agent")
+    add("--team", action="store_true", help="the team's last answer; no likelihoods")
+    add("--base", action="store_true", help="the model that the agent was trained from")
+    add("--chat", action=argparse.BooleanOptionalAction, help="its template; else as in the run")
+    add("--few-shot", type=int, metavar="N", help="examples before a question; else the task's")
+    add("--max-tokens", type=int, metavar="N", help="of an answer; else the task's, a team's run's")
+    add("--limit", type=int, metavar="N", help="the first N questions of each task")
+    add("--include-path", type=Path, metavar="FOLDER", help="with task files of your own")
+    add("--batch-size", help="texts at once, or auto; else 8, and a team's run's")
+    add("--device", help="cpu, cuda or cuda:1; else a GPU if there is one")
+    add("--remote-code", action="store_true", help="let the checkpoint's own Python run")
+    args = vars(parser.parse_args())
+    tasks = dict.fromkeys(args.pop("tasks").split(","), args.pop("few_shot"))
+    include = args.pop("include_path")
+    try:
+        found = measure(Measurement(**args, include=(include,) if include else ()), tasks)
+        print(table(found))
+    except (ConfigError, ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

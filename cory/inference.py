@@ -223,15 +223,21 @@ def load_team(
         f"{place} is a run of algorithm={algorithm.name} whose agents answer no prompts: they "
         f"judge answers, or a model behind an endpoint spoke for them",
     )
-    gpus = torch.cuda.device_count()
-    device = device or ("cuda" if gpus else "cpu")
-    known = ["cpu", *(["cuda"] if gpus else []), *(f"cuda:{number}" for number in range(gpus))]
-    require(device in known, f"device={device}: this machine has {', '.join(known)}")
+    device = device_or_default(device)
     models: dict[str, Any] = {
         group: on_device(model, device, remote_code, f"{place}: {group}")
         for group, model in config.models.items()
     }
     return TrainedTeam(place, config.replace(**models), device)
+
+
+def device_or_default(device: str | None) -> str:
+    """A device of this machine, by its name; None: a GPU if there is one."""
+    gpus = torch.cuda.device_count()
+    device = device or ("cuda" if gpus else "cpu")
+    known = ["cpu", *(["cuda"] if gpus else []), *(f"cuda:{number}" for number in range(gpus))]
+    require(device in known, f"device={device}: this machine has {', '.join(known)}")
+    return device
 
 
 def on_device(model: ModelConfig, device: str, remote_code: bool, said: str) -> ModelConfig:

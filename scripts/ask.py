@@ -9,17 +9,12 @@ says is as in the run. For many questions, and for what is said as values: docs/
 """
 
 import argparse
-import os
 import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
-import torch
 import transformers
-
-# else DeepSpeed guesses while it is imported, and says so
-os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
 
 from cory.config import ConfigError
 from cory.inference import TrainedTeam, load_team

@@ -5,39 +5,45 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import lm_eval
 import pytest
 import torch
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
 from omegaconf import OmegaConf
 from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cory import benchmarks
-from cory.benchmarks import Measurement, geometric_mean, measure
+from cory.benchmarks import Measurement, measure
+from cory.config import ConfigError
+from cory.inference import load_team
 from cory.models.paths import ASSETS
-from scripts import benchmarks as command
+from scripts import benchmarks as paper
+from scripts.benchmarks import geometric_mean, suite_scores
 from tests.support.close import assert_close
 from tests.support.composing import parsed
 
 TINY = ASSETS / "tiny"
 CHOICES = [" good", " bad", " an awful waste of time"]
 REVIEWS = ["This movie was", "I loved it. It is", "What a disaster, so", "The actors are"]
-SUITE = """
+SUITE = OmegaConf.create("""
 name: own
-dtype: float16
-cpu_dtype: float32
-max_new_tokens: 6
-bos: false
-seed: 1
 benchmarks:
   choice: {task: own_choices, shots: 0, metric: acc, filter: none, cot: false}
-  normed: {task: own_choices, shots: 0, metric: acc_norm, filter: none, cot: false}
+  normed: {task: own_one, shots: 0, metric: acc_norm, filter: none, cot: false}
+  worded: {task: own_words, shots: 0, metric: exact_match, filter: words, cot: true}
 geometric_mean: [choice, normed]
-"""
+""")
+TEMPLATE = (
+    "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}"
+)
 
 
 def choice_task(name: str, data: Path) -> str:
@@ -57,9 +63,27 @@ metadata: {{version: 3.0}}
 """
 
 
+def words_task(name: str, data: Path, more: str = "") -> str:
+    return f"""
+task: {name}
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: "{data}"}}}}
+test_split: test
+fewshot_split: test
+fewshot_config: {{sampler: first_n}}
+output_type: generate_until
+doc_to_text: "{{{{text}}}}"
+doc_to_target: "{{{{CHOICES[answer]}}}}"
+generation_kwargs: {{until: [" a", "zz"], max_gen_toks: 5}}
+metric_list: [{{metric: exact_match, aggregation: mean, higher_is_better: true}}]
+filter_list: [{{name: words, filter: [{{function: take_first}}]}}]
+{more}
+""".replace("{{CHOICES[answer]}}", "good")
+
+
 @pytest.fixture(scope="session")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tasks of our own: two of choices in a group."""
+    """Tasks of our own: two of choices in a group, and of answers in words."""
     folder = tmp_path_factory.mktemp("tasks")
     for part, reviews in (("one", REVIEWS[:3]), ("two", REVIEWS[3:])):
         rows = [{"text": review, "answer": 0} for review in reviews]
@@ -70,20 +94,33 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "group: own_choices\ntask: [own_one, own_two]\n"
         "aggregate_metric_list: [{metric: acc, weight_by_size: true}, {metric: acc_norm}]\n"
     )
-    (folder / "suite.yaml").write_text(SUITE)
+    for name, more in (
+        ("own_words", ""),
+        ("own_begun", 'gen_prefix: "So:"'),
+        ("own_bare", "num_fewshot: 0"),
+    ):
+        (folder / f"{name}.yaml").write_text(words_task(name, folder / "one.jsonl", more))
     return folder
 
 
 @pytest.fixture
-def wanted(tasks: Path, tmp_path: Path) -> Measurement:
-    """Of a finished run whose only agent is the shipped model."""
-    run_dir = tmp_path / "run"
-    shutil.copytree(TINY, run_dir / "agents" / "agent_0")
-    settings = parsed("model=tiny", "algorithm=ppo").model_dump()
-    OmegaConf.save(OmegaConf.create(settings), run_dir / "config.yaml")
-    (run_dir / "record.json").write_text('{"seed": 3, "final": {"eval/x": 0.1, "y": NaN}}')
-    suite, include = command.suite_of(str(tasks / "suite.yaml")), (command.TASKS, tasks)
-    return Measurement(run_dir, "agent_0", False, suite, include, None, 2, "cpu")
+def wanted(tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measurement:
+    """Of a finished run whose agents are the shipped model."""
+    # its own 14,000 tasks take twenty seconds to list
+    monkeypatch.setattr("lm_eval.tasks.TaskManager", partial(TaskManager, include_defaults=False))
+    return measurement(tmp_path / "run", tasks, "algorithm=ppo")
+
+
+def measurement(run_dir: Path, tasks: Path, *words: str) -> Measurement:
+    config = parsed("model=tiny", *words)
+    for name in config.algorithm.names():
+        shutil.copytree(TINY, run_dir / "agents" / name)
+    OmegaConf.save(OmegaConf.create(config.model_dump()), run_dir / "config.yaml")
+    return Measurement(run_dir, include=(tasks,), batch_size="2", device="cpu")
+
+
+def stored(wanted: Measurement) -> Any:
+    return json.loads((wanted.run_dir / "agents" / "benchmarks.json").read_text())
 
 
 @torch.no_grad()
@@ -103,28 +140,22 @@ def likelihoods(model: Any, text: str) -> list[float]:
 
 
 @pytest.mark.slow
-def test_scores_are_kept_and_change_nothing_else(
+def test_a_paper_has_its_numbers_and_their_mean_once(
     wanted: Measurement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = wanted.run_dir / "record.json"
-    before = json.loads(path.read_text())
-    assert "geometric_mean" not in measure(wanted, ["normed"])
-    measure(replace(wanted, limit=1), ["choice"])  # to try: not kept
-    assert json.loads(path.read_text())["benchmarks"]["agent_0"].keys() == {"normed"}
-    found = measure(wanted, ["choice", "normed"])
-    record = json.loads(path.read_text())
-    assert record.pop("benchmarks") == {"agent_0": found}
-    assert json.dumps(record) == json.dumps(before)
+    wanted = replace(wanted, agent="agent_0", suite="own")
+    assert "geometric_mean" not in suite_scores(wanted, SUITE, ["normed"])
+    found = suite_scores(wanted, SUITE, ["choice", "normed"])
     both = [found[name] for name in ("choice", "normed")]
-    expected = geometric_mean([(one["value"], one["stderr"]) for one in both])
+    raw = stored(wanted)["agent_0"]
+    assert both == [raw["own_choices/acc"], raw["own_one/acc_norm"]]
     mean = found["geometric_mean"]
+    expected = geometric_mean([(one["value"], one["stderr"]) for one in both])
     assert (mean["value"], mean["stderr"]) == expected
-
-    # nothing is measured twice,
-    monkeypatch.setattr(benchmarks, "harness", lambda wanted: pytest.fail("measured again"))
-    content = path.read_text()
-    assert measure(wanted, ["choice", "normed"]) == found
-    assert path.read_text() == content
+    assert stored(wanted)["agent_0"].items() >= found.items()
+    monkeypatch.setattr(paper, "measure", lambda *words: pytest.fail("measured again"))
+    assert suite_scores(wanted, SUITE, ["choice", "normed"]) == found
+    assert paper.chosen(SUITE, None) == ["choice", "normed"]
 
 
 @pytest.mark.slow
@@ -147,17 +178,132 @@ def test_an_adapter_is_measured_on_its_base_and_the_base_alone(
     base = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
     how = LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
     get_peft_model(base, how).save_pretrained(agent)
-    measure(wanted, ["choice"])
-    found = measure(replace(wanted, base=True), ["choice"])["choice"]
-    asked = (found["questions"], found["dtype"], found["harness"])
-    assert asked == (4, "float32", "0.4.13")
+    measure(wanted, {"own_choices": None})
+    found = measure(replace(wanted, base=True), {"own_choices": None})["own_choices/acc"]
+    asked = (found["questions"], found["shots"], found["precision"], found["harness"])
+    assert asked == (4, 0, "fp32", "0.4.13")
     adapted, alone = said
     plain = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
     assert_close(alone, likelihoods(plain, REVIEWS[1]))
     assert_close(adapted, likelihoods(PeftModel.from_pretrained(plain, str(agent)), REVIEWS[1]))
     assert max(abs(a - b) for a, b in zip(adapted, alone, strict=True)) > 0.1
-    record = json.loads((wanted.run_dir / "record.json").read_text())
-    assert record["benchmarks"].keys() == {"agent_0", "base"}
+    assert stored(wanted).keys() == {"agent_0", "base/agent_0"}
+
+
+@pytest.mark.slow
+def test_a_chat_model_is_asked_in_the_template_of_its_run(
+    wanted: Measurement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (wanted.run_dir / "agents" / "agent_0" / "chat_template.jinja").write_text(TEMPLATE)
+    config = OmegaConf.load(wanted.run_dir / "config.yaml")
+    config.model.chat = True
+    OmegaConf.save(config, wanted.run_dir / "config.yaml")
+    asked: list[list[int]] = []
+    generate = HFLM._model_generate
+
+    def noted(lm: HFLM, context: Tensor, **how: Any) -> Any:
+        assert how["max_length"] - context.shape[1] == 5
+        asked.extend(context.tolist())
+        return generate(lm, context, **how)
+
+    monkeypatch.setattr(HFLM, "_model_generate", noted)
+    tokenizer = AutoTokenizer.from_pretrained(TINY)
+
+    def texts(task: str, shots: int | None, **how: Any) -> set[str]:
+        asked.clear()
+        measure(replace(wanted, batch_size="1", **how), {task: shots})
+        rows = [tokenizer(tokenizer.decode(row), add_special_tokens=False) for row in asked]
+        assert [row.input_ids for row in rows] == asked
+        return {*map(tokenizer.decode, asked)}
+
+    example = f"[user] {REVIEWS[0]}\n[assistant] good\n"
+    first, second = (f"[user] {review}\n[assistant]" for review in REVIEWS[:2])
+    assert texts("own_words", None, limit=1) == {first}
+    assert texts("own_words", None, limit=1, chat=False) == {REVIEWS[0]}
+    assert texts("own_begun", None, limit=1) == {f"{first} So:"}
+    assert example + second in texts("own_words", 1)
+    by = stored(wanted)
+    assert by.keys() == {"agent_0", "agent_0/first_1"}
+    entries = [by[who]["own_words/exact_match/words"] for who in by]
+    about = [[entry[key] for key in ("chat", "limit", "shots", "questions")] for entry in entries]
+    assert about == [[False, 1, 0, 1], [True, None, 1, 3]]
+
+
+@pytest.mark.slow
+def test_of_a_team_the_last_answer_counts(
+    tasks: Path, wanted: Measurement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cory = measurement(tmp_path / "cory", tasks, "algorithm=cory")
+    cory = replace(cory, team=True, batch_size=None, max_tokens=7)
+    output: list[Any] = []
+    evaluate = lm_eval.simple_evaluate
+
+    def noted(*words: Any, **how: Any) -> Any:
+        output.append(evaluate(*words, **how | {"log_samples": True}))
+        return output[-1]
+
+    monkeypatch.setattr(lm_eval, "simple_evaluate", noted)
+    found = measure(cory, {"own_words": None})
+    answers = [one["resps"][0][0] for one in output[0]["samples"]["own_words"]]
+    team = load_team(cory.run_dir, "cpu")
+    said = team.ask_all(REVIEWS[:3], greedy=True, max_tokens=7)
+    assert all([turn.role for turn in turns] == ["pioneer", "observer"] for turns in said)
+    whole = [turns[-1].text for turns in said]
+    assert answers == [text.split(" a")[0].split("zz")[0] for text in whole] != whole
+    assert stored(cory) == {"team": found}
+
+    monkeypatch.setattr(benchmarks, "load_team", lambda *words: pytest.fail("loaded"))
+    with pytest.raises(ConfigError, match=r"--team: own_one asks .*output_type=multiple_choice"):
+        measure(cory, {"own_choices": None})
+
+
+@pytest.mark.parametrize(
+    ("how", "task", "line"),
+    [
+        ({}, "own_wrds", "--tasks=own_wrds: lm_eval .* has no such task; did you mean own_words"),
+        ({"agent": "agent_7"}, "own_words", "--agent=agent_7: .*run has agent_0$"),
+        ({"run_dir": Path("elsewhere")}, "own_words", "elsewhere: there is no run"),
+        ({"team": True, "chat": True}, "own_words", "--chat: with --team all agents answer"),
+        ({"team": True, "batch_size": None, "base": True}, "own_words", "--base: with --team"),
+        ({"include": (Path("no"),)}, "own_words", "--include-path=no: there is no such folder"),
+        ({"limit": 0}, "own_words", "--limit: must be at least 1"),
+        ({"device": "tpu"}, "own_words", "device=tpu: this machine has cpu"),
+        ({}, "own_bare", "--few-shot=2: the harness asks own_bare without examples"),
+    ],
+)
+def test_what_cannot_be_measured_is_a_line_before_a_model_is_loaded(
+    how: dict[str, Any],
+    task: str,
+    line: str,
+    wanted: Measurement,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(benchmarks, "ModelBundle", lambda *words: pytest.fail("loaded"))
+    with pytest.raises(ConfigError, match=line):
+        measure(replace(wanted, **how), {task: 2})
+
+
+@pytest.mark.slow
+def test_the_command_prints_a_table(
+    tasks: Path,
+    wanted: Measurement,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--tasks", "own_one,own_words", "--include-path", str(tasks), "--few-shot", "1"]
+    typed = ["cory-benchmark", str(wanted.run_dir), *words, "--device", "cpu"]
+    monkeypatch.setattr("sys.argv", typed)
+    benchmarks.main()
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["questions", "shots", "score", "±", "standard", "error"]
+    assert [row.split()[:3] for row in rows] == [
+        ["own_one/acc", "3", "1"],
+        ["own_one/acc_norm", "3", "1"],
+        ["own_words/exact_match/words", "3", "1"],
+    ]
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match=r"error: benchmarks need .* pip install '\.\[eval\]'"):
+        benchmarks.main()
 
 
 def test_the_error_of_a_geometric_mean_is_the_delta_methods() -> None:

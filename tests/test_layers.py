@@ -24,15 +24,15 @@ LAYERS = [  # low to high; packages of one layer may import each other, but not 
     ["evaluation"],
     ["trainers"],
     ["algorithms"],
-    ["inference", "benchmarks"],
+    ["inference"],
     ["report"],
     ["runtime"],
-    ["train", "notebook"],
+    ["train", "notebook", "benchmarks"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 ONLY_IN = {  # outside library -> the packages that may import it
     "deepspeed": {"models"},
-    "transformers": {"memory", "models", "runs", "runtime"},
+    "transformers": {"benchmarks", "memory", "models", "runs", "runtime"},
     "hydra": {"train", "runtime"},
     "wandb": {"runs"},
     "trackio": {"runs"},

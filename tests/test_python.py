@@ -122,7 +122,6 @@ def test_runs_that_are_refused_interrupted_and_finished(short: list[str], tmp_pa
 def test_in_a_program_waiting_threads_leave_the_cores_to_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("DS_ACCELERATOR", "cpu")
     monkeypatch.setenv("OMP_WAIT_POLICY", "")  # so that it is put back
     monkeypatch.delenv("OMP_WAIT_POLICY")
     assert cory.load_team and os.environ["OMP_WAIT_POLICY"] == "PASSIVE"

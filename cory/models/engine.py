@@ -11,10 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import deepspeed
 import torch
-from deepspeed.constants import default_pg_timeout
-from deepspeed.ops import __compatible_ops__ as deepspeed_ops
 from torch import Tensor
 from torch.nn import Parameter
 
@@ -22,6 +19,13 @@ from cory import distributed
 from cory.config import AlgorithmConfig, BatchPlan, HardwareConfig
 from cory.models.actor_critic import DTYPES, ActorCriticModel, is_of_head
 from cory.models.loading import load_plain
+
+# else DeepSpeed guesses while it is imported, and says so
+os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else "cpu")
+
+import deepspeed
+from deepspeed.constants import default_pg_timeout
+from deepspeed.ops import __compatible_ops__ as deepspeed_ops
 
 # of bitsandbytes: which number each code of an 8-bit moment stands for; the same in every state
 CODES = ("qmap1", "qmap2")

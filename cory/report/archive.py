@@ -14,7 +14,14 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from cory.runs.files import read_lines, write_whole
-from cory.runs.run_dir import METRICS, RECORD, SAMPLES, read_record, read_settings
+from cory.runs.run_dir import (
+    METRICS,
+    RECORD,
+    SAMPLES,
+    read_benchmarks,
+    read_record,
+    read_settings,
+)
 
 RUN = ["scale", "experiment", "seed"]
 KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/", "transfer/")
@@ -70,10 +77,10 @@ def run_frame(run_dir: Path) -> pd.DataFrame:
         if name.startswith((*KEPT, *KEPT_OF_ROLLOUTS)) and value is not None
     ]
     rows += [_probe(line) for line in read_lines(run_dir / SAMPLES) if line["kind"] == "probe"]
-    rows += [  # scores that scripts/benchmarks.py has added to the record
+    rows += [  # scores by cory-benchmark
         {"metric": f"benchmark/{name}/{agent}", "iteration": record["iterations"] - 1,
          "value": float(score["value"])}
-        for agent, scores in record.get("benchmarks", {}).items()
+        for agent, scores in read_benchmarks(run_dir).items()
         for name, score in scores.items()
     ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=["metric", "iteration", "value", "text"])

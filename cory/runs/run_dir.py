@@ -47,6 +47,7 @@ AGENTS = "agents"
 ITERATIONS = "iterations"  # folder of earlier agents: per iteration a folder like a run's own
 BEST = "best"  # folder of the agents with the best value of a metric, like a run's own
 RECORD = "record.json"
+BENCHMARKS = "benchmarks.json"  # beside the agents, whose scores it has: new agents have none
 MANIFEST = "manifest.json"  # of a whole checkpoint: SHA-256 of its files
 PART = ".part"  # end of the name of a folder that is being written
 TIME = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")  # as in conf/train.yaml
@@ -242,6 +243,12 @@ def read_record(run_dir: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def read_benchmarks(run_dir: Path) -> dict[str, Any]:
+    """The scores of a run's agents in benchmarks: by agent, then by benchmark."""
+    path = run_dir / AGENTS / BENCHMARKS
+    return json.loads(path.read_bytes()) if path.is_file() else {}  # type: ignore[no-any-return]
 
 
 def is_complete(run_dir: Path, config: Config) -> bool:

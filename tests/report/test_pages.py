@@ -221,8 +221,10 @@ def test_a_run_becomes_rows(tmp_path: Path) -> None:
     record_run(run_dir, lines, samples=samples)
     about = {"experiment": "cory/imdb_ppo", "scale": "small", "seed": 1, "commit": "ab" * 20}
     scores = {"agent_0": {"mmlu": {"value": 0.4, "stderr": 0.1}}}
-    record = {**about, "iterations": 3, "began": "2026-01-02T03:04:05", "benchmarks": scores}
+    record = {**about, "iterations": 3, "began": "2026-01-02T03:04:05"}
     (run_dir / RECORD).write_text(json.dumps(record))
+    (run_dir / "agents").mkdir()
+    (run_dir / "agents" / "benchmarks.json").write_text(json.dumps(scores))
 
     (found,) = finished(tmp_path, "small", ["cory/imdb_ppo", "cory/imdb_cory"])
     frame = run_frame(found)
