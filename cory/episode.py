@@ -33,6 +33,7 @@ class Prompt:
     answer: str | None = None  # ground truth, never shown to an agent
     columns: Mapping[str, Any] = field(default_factory=dict)  # the data's others, for rewards
     messages: tuple[Mapping[str, str], ...] | None = None  # the prompt as chat, if it came so
+    answer_text: str | None = None  # the whole answer of the data, which `answer` may be a part of
 
     @property
     def opening(self) -> Context:

@@ -102,8 +102,8 @@ class TrainedTeam:
         """What is said about each prompt; with other prompts before it, other numbers are drawn.
 
         The agents speak in the roles with which training began: pioneer and observers, which read
-        what was said before (`cory`); a debate (`maporl`, `sft`, `maft`); the user's play (`team`);
-        else the first one alone.
+        what was said before (`cory`); a debate (`maporl`, `debate_sft`, `maft`); the user's play
+        (`team`); else the first one alone.
 
         agent: this one alone; `base` is the model before training
         greedy: take the likeliest token instead of sampling as the run did
@@ -156,7 +156,7 @@ class TrainedTeam:
         return prompt
 
     def _debates(self) -> TrainedDebates:
-        """The debates of `maporl` and `sft`, which need neither data nor a reward."""
+        """The debates of `maporl` and `debate_sft`, which need neither data nor a reward."""
         config = self.config
         reward: Any = None
         models = self.models["model"], self.models.get("partner")

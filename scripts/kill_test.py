@@ -72,7 +72,7 @@ ALGORITHMS = {
     "grpo": ["algorithm=grpo", *PPO, "algorithm.samples_per_prompt=4"],
     "cory": ["algorithm=cory", *PPO, "algorithm.swap_every=2"],
     "maporl": ["algorithm=maporl", *PPO, *SHORT_DEBATE],
-    "sft": ["experiment=maporl/gsm8k_maporl", "algorithm=sft", *SMALL, *STEPS],
+    "debate_sft": ["experiment=maporl/gsm8k_maporl", "algorithm=debate_sft", *SMALL, *STEPS],
     "verifier": [
         "experiment=maporl/verifier_gsm8k",
         *SMALL,

@@ -28,7 +28,7 @@ WIDTH = 120  # characters of a line
 LONGEST = 20  # ... of a value; longer ones stand in conf/ alone
 # the options whose settings are listed, of each group the first ones with most of them
 LISTED = {
-    "algorithm": (ALGORITHMS, "ppo cory team maporl sft verifier imitation spag maft"),
+    "algorithm": (ALGORITHMS, "ppo cory team maporl debate_sft sft verifier imitation spag maft"),
     "task": (TASKS, "prompts imdb taboo"),
     "reward": (REWARDS, "python classifier judge sum verifier game_outcome"),
 }

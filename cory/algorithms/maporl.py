@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from cory.config import MaporlConfig, SFTConfig, require
+from cory.config import DebateSFTConfig, MaporlConfig, require
 from cory.episode import Episode, score_of
 from cory.evaluation.debates import debate_metrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
@@ -73,7 +73,7 @@ class TrainedDebates:
     Agents and rounds are numbered from 0.
     """
 
-    config: MaporlConfig | SFTConfig
+    config: MaporlConfig | DebateSFTConfig
     components: Components
 
     @cached_property

@@ -1,80 +1,117 @@
-"""Imitation of the best debates of the untrained models (Park et al., 2025, section 4.7)."""
+"""Supervised fine-tuning on the answers that a task's data give."""
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from cory.algorithms.maporl import TrainedDebates
-from cory.config import SFTConfig
-from cory.episode import Episode
-from cory.evaluation.debates import roll_out_metrics
-from cory.models.generation import draw_limit
-from cory.models.policy import Actor, Policy
-from cory.rewards import Reward
-from cory.rollout.debate import Debate
-from cory.rollout.scheduler import RollOut, limits_of
+from cory import distributed
+from cory.config import SFTConfig, require
+from cory.episode import TEXT_ONLY, Episode, Metrics, Prompt, Turn
+from cory.evaluation.evaluate import TeamEvaluator
+from cory.evaluation.responses import BeforeEach, EvalRequest
+from cory.functional.statistics import mean
+from cory.models.policy import Policy
+from cory.rollout.scheduler import single_turn
 from cory.trainers.components import Components
+from cory.trainers.offline import response_logprobs
 from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer
+
+AGENT = "agent_0"
 
 
 def build_sft(config: SFTConfig, components: Components) -> SupervisedTrainer:
-    """Policies fine-tuned on the best debates between their frozen references."""
-    debates = TrainedDebates(config, components)
-    policies: dict[str, Policy] = {}
-    for bundle, names in debates.names_by_bundle():
-        policies |= components.new_policies(names, bundle)
-    actors = debates.actors(policies)
-    frozen = replace(
-        debates.debate(config.agents, config.turns),
-        speaker=lambda number, agent: debates.reference(agent),
-    )
-    collector = BestDebates(config, components, debates.reward, frozen, actors)
-    return SupervisedTrainer(components, policies, collector, debates.evaluator(policies, actors))
+    """One policy, fine-tuned on the next prompts' answers in every iteration."""
+    policy, _ = components.new_player(AGENT, {})
+    agents, task = {AGENT: policy}, components.task
+    given = GivenAnswers(config, components, policy)
+    given.describe()
+    play = single_turn(AGENT)
+    own = TeamEvaluator(agents, task, components.reward, config.sampling, play, agents)
+    return SupervisedTrainer(components, agents, given, AnswerEvaluator(own, policy, given))
 
 
 @dataclass(frozen=True)
-class BestDebates:
-    """Collects examples from the debates of frozen models with the highest scores."""
+class GivenAnswers:
+    """Makes examples of the data's own answers."""
 
     config: SFTConfig
     components: Components
-    reward: Reward
-    debate: Debate
-    actors: Mapping[str, Actor]
+    policy: Policy
+
+    @property
+    def longest(self) -> int:
+        """Tokens of a prompt and its answer, at most."""
+        return self.config.max_tokens or self.policy.bundle.context_length
+
+    def example(self, prompt: Prompt) -> Example:
+        """The prompt as the agent sees it, and the answer's tokens, the end included."""
+        texts = self.policy.texts
+        answer = texts.answer_ids(str(prompt.answer_text))
+        return Example(texts.context_ids(prompt.opening), answer, 1.0)
+
+    def fits(self, example: Example) -> bool:
+        return example.tokens <= self.longest
+
+    def describe(self) -> None:
+        """Say how often the data are passed, and how many examples are left out.
+
+        ConfigError where that is all of them, or the model has no room for the longest ones.
+        """
+        config, bundle = self.config, self.policy.bundle
+        said, context = f"algorithm.max_tokens={self.longest}", bundle.context_length
+        require(self.longest <= context, f"{said}: the model's context has {context} tokens")
+        self.policy.texts.require_learnable()
+        rows = self.components.task.sampler.rows
+        kept = sum(self.fits(self.example(prompt)) for prompt in rows)
+        require(kept > 0, f"{said}: all {len(rows)} training examples are longer")
+        if kept < len(rows):
+            distributed.note(f"{said} leaves out {len(rows) - kept} of {len(rows)} examples")
+        passes = config.iterations * config.prompts_per_iteration * config.epochs / kept
+        distributed.note(f"the training passes {passes:.2g} times over {kept} examples")
 
     def __call__(self, iteration: int) -> CollectedExamples:
-        """The turns of the best debates, each for the policy that speaks in its place."""
-        config, components = self.config, self.components
-        sampling, streams = config.sampling, components.streams
-        limit = draw_limit(sampling, streams.length)
-        limits = limits_of(self.actors, sampling, streams.length)
-        key = streams.key_of_roll_out()
-        roll_out = RollOut(self.actors, limit, sampling, key, reward=self.reward, limits=limits)
-        episodes = roll_out(self.debate.play, components.task.sample(config.prompts_per_iteration))
-        self.reward.score(episodes)
-        kept = best(episodes, config.keep_share)
-        examples: dict[str, list[Example]] = {name: [] for name in config.policies()}
-        for episode in kept:
-            for place, turn in enumerate(episode.turns):
-                number, agent = divmod(place, config.agents)
-                if number + 1 in config.trained and not turn.absent:
-                    example = Example(turn.context_ids, turn.response_ids, 1.0)
-                    examples[config.policy(number, agent)].append(example)
-        metrics = roll_out_metrics(episodes, config.agents) | {
-            "supervised/score/team": sum(map(mean_score, episodes)) / len(episodes),
-            "supervised/kept_score/team": sum(map(mean_score, kept)) / len(kept),
-        }
-        return CollectedExamples(examples, episodes, metrics)
+        """The next examples that are not too long."""
+        examples: list[Example] = []
+        episodes = []
+        while len(examples) < self.config.prompts_per_iteration:
+            (prompt,) = self.components.task.sample(1)
+            example = self.example(prompt)
+            if self.fits(example):
+                examples.append(example)
+                episodes.append(given_episode(prompt))
+        return CollectedExamples({AGENT: examples}, episodes)
 
 
-def best(episodes: Sequence[Episode], share: float) -> list[Episode]:
-    """The share of the debates with the highest mean scores, at least one; of equals, the first."""
-    # less 1e-9, lest 55.00000001 of a rounded product become 56
-    count = max(1, math.ceil(share * len(episodes) - 1e-9))
-    return sorted(episodes, key=mean_score, reverse=True)[:count]
+def given_episode(prompt: Prompt) -> Episode:
+    """An example as samples.jsonl keeps it."""
+    answer = str(prompt.answer_text)
+    return Episode(prompt, [Turn("data", "solo", 0, prompt.text, answer, [], TEXT_ONLY)])
 
 
-def mean_score(episode: Episode) -> float:
-    """The mean score of a debate's answers."""
-    scores = [turn.score for turn in episode.turns if turn.score is not None]
-    return sum(scores) / len(scores)
+@dataclass(frozen=True)
+class AnswerEvaluator:
+    """The agent's own responses, and how likely the data's answers are to it; an `Evaluator`."""
+
+    responses: TeamEvaluator
+    policy: Policy
+    given: GivenAnswers
+
+    def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
+        """As `Evaluator`."""
+        metrics: Metrics = {}
+        if self.given.components.config.reward.name != "returned":  # else nobody scores responses
+            metrics = self.responses(request, before_each)
+        prompts = self.responses.task.held_out(request.config.prompts, request.config.split)
+        examples = [self.given.example(prompt) for prompt in prompts]
+        nll = self._nll(examples)
+        request.scores.prompts = [prompt.id for prompt in prompts]
+        request.scores.add(f"eval/nll/{AGENT}", nll, None)
+        return metrics | {f"eval/nll/{AGENT}": mean(nll)}
+
+    def _nll(self, examples: Sequence[Example]) -> list[float]:
+        """Mean negative log-likelihood of each answer's tokens, of as many as there is room for."""
+        longest = self.given.longest
+        cut = [
+            Example(e.context_ids, e.response_ids[: longest - len(e.context_ids)], 1.0)
+            for e in examples
+        ]
+        return [-value for value in response_logprobs(self.policy, cut, "mean")]

@@ -12,6 +12,7 @@ from cory.config.base import ConfigError, Settings, flat, meant, nearest, requir
 from cory.config.debate import (
     DebateConfig,
     DebatePrompts,
+    DebateSFTConfig,
     DiversityConfig,
     MaftConfig,
     MaftPrompts,

@@ -1,4 +1,4 @@
-"""Settings of debates, and of `algorithm=maporl`, `sft`, `verifier` and `maft`."""
+"""Settings of debates, and of `algorithm=maporl`, `debate_sft`, `verifier` and `maft`."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -59,7 +59,7 @@ class RoundsConfig(AlgorithmConfig):
 
 
 class DebateConfig(RoundsConfig):
-    """Settings that `maporl` and `sft` share."""
+    """Settings that `maporl` and `debate_sft` share."""
 
     param_sharing: Literal["shared", "per_agent", "per_turn", "per_turn_agent"]
     train_turns: list[int] | None  # from 1; the others are spoken by the frozen start; None: all
@@ -194,10 +194,19 @@ class VerifierConfig(SupervisedConfig):
         return True  # it judges answers
 
 
-class SFTConfig(SupervisedConfig, DebateConfig):
-    """Settings of `algorithm=sft`."""
+class DebateSFTConfig(SupervisedConfig, DebateConfig):
+    """Settings of `algorithm=debate_sft`."""
 
     keep_share: PositiveShare  # of an iteration's debates, those with the highest scores
+
+
+class SFTConfig(SupervisedConfig):
+    """Settings of `algorithm=sft`."""
+
+    max_tokens: Count | None  # of prompt and answer; None: the model's context
+
+    def reads_reference(self) -> bool:
+        return False
 
 
 class MaftPrompts(Settings):

@@ -20,7 +20,13 @@ from cory.config.base import (
     require,
     typed,
 )
-from cory.config.debate import DebateConfig, MaftConfig, MaporlConfig, VerifierConfig
+from cory.config.debate import (
+    DebateConfig,
+    MaftConfig,
+    MaporlConfig,
+    SFTConfig,
+    VerifierConfig,
+)
 from cory.config.experiment import Config, option
 from cory.config.members import OWN, with_members
 from cory.config.offline import OfflineConfig
@@ -213,8 +219,15 @@ def of_answers(config: Config) -> Conflicts:
     for key, judge in judges(config.reward).items():
         shown = fields_of(getattr(judge, "request", ""))  # to a model that grades
         needing[key] = judge.name == "exact_match" or "answer" in shown
+    learns = isinstance(algorithm, SFTConfig)
+    if learns and getattr(task, "answer_column", None) is None:
+        yield "algorithm", f"needs answers to learn (task.answer_column); task={task.name} has none"
+    if learns and config.reward.name == "returned":
+        for key, on in (("greedy", evaluation.greedy), ("probes", bool(evaluation.probes))):
+            if on:
+                yield f"evaluation.{key}", "needs a reward: without one, only eval/nll is measured"
     for key in (key for key, needs in needing.items() if needs):
-        if getattr(task, "answer_column", None) is None:
+        if not getattr(task, "reads_answers", False):
             yield key, f"needs a task with answers (task.answer_column); task={task.name} has none"
 
 
@@ -317,7 +330,7 @@ def of_debates(config: Config) -> Conflicts:
     if speaks and config.partner is None:
         yield "algorithm.fixed", "names the partner: +model@partner=<model> chooses one"
     if config.partner is not None and not (speaks or isinstance(algorithm, DebateConfig)):
-        rule = "needs algorithm=maporl or sft, or algorithm.fixed={<agent>: partner}"
+        rule = "needs algorithm=maporl or debate_sft, or algorithm.fixed={<agent>: partner}"
         yield "partner", f"{rule}, got algorithm={algorithm.name}"
     elif config.partner is not None and agents == 1:
         yield "algorithm.agents", "must be at least 2 with a partner"
@@ -357,7 +370,7 @@ QUICKSTART = "quickstart"
 OWN_EXPERIMENT = {
     "imitation": "spag/llama2_im",
     "maft": "maft/maft",
-    "sft": "maporl/gsm8k_maporl",
+    "debate_sft": "maporl/gsm8k_maporl",
     "spag": "spag/llama2_spag_1",
     "verifier": "maporl/verifier_gsm8k",
 }

@@ -50,7 +50,8 @@ class PromptsConfig(Settings):
     subset: Text | list[Text] | None  # hub: which of the data set's forms; several: all of them
     prompt_column: Text  # texts, or chat messages
     answer_column: Text | None  # right answers; None: there are none
-    answers: Literal["text", "number", "choice", "label", "formula"]  # how they are read
+    # how they are read
+    answers: Literal["text", "number", "choice", "label", "formula", "unread"]
     next_question: Literal["ignored", "read", "no_answer"]  # number: what a response goes on with
     seconds: Count  # formula: processor time in which two answers must be found equal
     columns: list[Text] | None  # handed to the reward; None: all but prompt_column
@@ -79,8 +80,13 @@ class PromptsConfig(Settings):
         """The columns that `prompt_template` names beside {prompt}."""
         return [field for field in fields_of(self.prompt_template) if field != "prompt"]
 
+    @property
+    def reads_answers(self) -> bool:
+        """Whether prompts have right answers, with which responses are compared."""
+        return self.answer_column is not None and self.answers != "unread"
+
     def conflicts(self) -> Conflicts:
-        if self.answer_column == self.prompt_column:
+        if self.answer_column == self.prompt_column and not self.chat:
             yield "answer_column", "must not be task.prompt_column: agents would read the answers"
         if not {"query", "prompt"} & {*fields_of(self.observer_template)}:
             yield "observer_template", "must contain {query} or {prompt}"

@@ -34,7 +34,7 @@ class PromptsForm:
 
     def __init__(self, config: PromptsConfig) -> None:
         self.config = config
-        self.kind = answer_kind(config) if config.answer_column is not None else None
+        self.kind = answer_kind(config) if config.reads_answers else None
         # the texts around a prompt in its template, which an observer's may repeat without them;
         # a template with columns of the data has none before a text that is not in the data
         shown = config.prompt_template.format_map(defaultdict(_Blank)).split("\0")
@@ -98,7 +98,7 @@ class PromptsTask(PromptsForm):
         train, test = pick_subset(config, train, test)
         self.parts = {"train": self._short_enough(untested(train, test, where)), "test": test}
         said = (
-            [prompt.text, prompt.answer, prompt.columns, prompt.messages]
+            [prompt.text, prompt.answer_text, prompt.columns, prompt.messages]
             for part in self.parts.values()
             for prompt in part
         )
@@ -179,8 +179,10 @@ class PromptsTask(PromptsForm):
         config = self.config
         value = row.values[config.prompt_column]
         where = f"{row.id}: '{config.prompt_column}'"
-        messages = None
+        messages, answer = None, self._answer_text(row)
         if isinstance(value, list):
+            if config.answer_column == config.prompt_column:
+                value = value[:-1]
             require(
                 config.chat,
                 f"{where} holds chat messages, which need a chat model: set model.chat=true and a "
@@ -196,7 +198,8 @@ class PromptsTask(PromptsForm):
         return Prompt(
             id=row.id,
             text=text,
-            answer=self._answer(row),
+            answer=self._answer(row, answer),
+            answer_text=answer,
             columns={name: as_json(row.values[name], f"{row.id}: '{name}'") for name in handed},
             messages=None if messages is None else (*messages[:-1], from_user(text)),
         )
@@ -220,15 +223,34 @@ class PromptsTask(PromptsForm):
         except (ValueError, TypeError) as error:  # as {price:.2f} of a text
             raise ConfigError(f"{row.id}: task.prompt_template: {error}") from None
 
-    def _answer(self, row: Row) -> str | None:
-        """The right answer as a text that `read` reads."""
+    def _answer_text(self, row: Row) -> str | None:
+        """The answer as the data has it; of chat messages it is the last one, the assistant's."""
         config = self.config
-        if self.kind is None or config.answer_column is None:
+        if config.answer_column is None:
             return None
-        value = row.values[config.answer_column]
+        value, own = row.values[config.answer_column], config.answer_column == config.prompt_column
+        if isinstance(value, list) and value and isinstance(value[-1], dict):
+            only = own or len(value) == 1
+            value = value[-1].get("content") if only and value[-1]["role"] == "assistant" else None
+        elif own:
+            value = None
         text = str(value).strip() if isinstance(value, str | int | float) else ""
+        where = f"{row.id}: '{config.answer_column}'"
+        require(bool(text) or not own, f"{where} must be messages, the last one the assistant's")
+        require(bool(text) or self.kind is not None, f"{where} must be a text, or one message")
+        return text
+
+    def _answer(self, row: Row, text: str | None) -> str | None:
+        """The right answer as a text that `read` reads.
+
+        text: the whole answer of the data
+        """
+        config = self.config
+        if self.kind is None or text is None:
+            return None
         answer = self.kind.gold(text)
         if answer is None:
+            value = row.values[str(config.answer_column)]
             raise ConfigError(
                 f"{row.id}: '{config.answer_column}' must be {self.kind.wanted} with "
                 f"task.answers={config.answers}, got {str(value)[-40:]!r}"

@@ -74,6 +74,22 @@ class ExampleLoss(Protocol):
     ) -> OfflineLoss: ...
 
 
+def response_logprobs(policy: Policy, rows: Sequence[TokenRow], how: str) -> list[float]:
+    """Log-probability of each response under a policy as it is; how: `sum` or `mean` of tokens."""
+
+    def score(batch: Sequence[TokenRow]) -> list[float]:
+        ids, attention_mask, mask = policy.tensors(batch)
+        # not called as a module: at its end ZeRO-3 would take a training pass to be over
+        logprobs, _ = policy.model.forward(ids, attention_mask, mask)
+        each: list[float] = utterance_logprobs(logprobs, mask, how).tolist()
+        return each
+
+    policy.model.eval()
+    with policy.whole(), torch.no_grad():
+        size = policy.hardware.rollout_batch_size
+        return distributed.map_rows(rows, size, score, lambda row: row.tokens)
+
+
 @dataclass
 class OfflineTrainer:
     """One epoch over a set of games, in parts; then perhaps another set, by the updated policy.
@@ -163,19 +179,7 @@ class OfflineTrainer:
 
     def _logprobs(self, examples: Sequence[OfflineExample]) -> list[float]:
         """Log-probability of each, by `algorithm.log_probability`, under the policy as it is."""
-        policy, how = self.policy, self.config.log_probability
-
-        def score(batch: Sequence[OfflineExample]) -> list[float]:
-            ids, attention_mask, mask = policy.tensors(batch)
-            # not called as a module: at its end ZeRO-3 would take a training pass to be over
-            logprobs, _ = policy.model.forward(ids, attention_mask, mask)
-            each: list[float] = utterance_logprobs(logprobs, mask, how).tolist()
-            return each
-
-        policy.model.eval()
-        with policy.whole(), torch.no_grad():
-            size = policy.hardware.rollout_batch_size
-            return distributed.map_rows(examples, size, score, lambda row: row.tokens)
+        return response_logprobs(self.policy, examples, self.config.log_probability)
 
     def _check(self, examples: Sequence[OfflineExample]) -> None:
         """FirstUpdateError unless the ratio is 1 before the first update on a set.

@@ -41,7 +41,7 @@ METHODS = {
         *(*MAFT, "algorithm.select=correct", "algorithm.policies=single", "algorithm.agents=1"),
         *("algorithm.turns=1", "algorithm.evaluation_agents=1", "algorithm.evaluation_turns=1"),
     ],
-    "sft": [
+    "debate_sft": [
         "experiment=maporl/gsm8k_sft",
         "algorithm.keep_share=0.5",
         "algorithm.train_turns=null",

@@ -207,7 +207,7 @@ def test_a_fixed_agent_may_be_another_model(team: Team, tmp_path: Path) -> None:
     assert two.bundle.config.name == "tiny_2x"
     assert {t.agent for e in trainer.episodes for t in e.turns if t.role == "two"} == {"two"}
     assert "partner: +model" in refusal(lambda: team(text, words[0]))
-    assert "needs algorithm=maporl or sft, or" in refusal(lambda: team(text, words[1]))
+    assert "needs algorithm=maporl or debate_sft, or" in refusal(lambda: team(text, words[1]))
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,11 @@ SAME_AT_BOTH_SCALES = {
 NEEDED = {
     "hardware=multinode": ["hardware.rendezvous=node0:29500"],
     "algorithm=verifier": ["experiment=maporl/verifier_gsm8k"],
-    "algorithm=sft": ["experiment=maporl/gsm8k_sft"],
+    "algorithm=debate_sft": ["experiment=maporl/gsm8k_sft"],
+    "algorithm=sft": [
+        *("experiment=none", "task=prompts", "task.path=here", "task.held_out_share=0.1"),
+        *("task.answer_column=answer", "reward=returned"),
+    ],
     "algorithm=team": ["algorithm.play=mine.py:play", "algorithm.agents=[one]"],
     "reward=verifier": ["reward.path=here"],
     "reward=python": ["reward.function=mine.py:score"],

@@ -275,7 +275,7 @@ def test_no_experiment_is_without_a_test() -> None:
     names = {one.partition("/")[2] for one in options("experiment") if one.startswith("maporl/")}
     assert names == bases | rest | pairs | {"gsm8k_sft"} | set(VARIANTS)
     assert of("gsm8k_maporl_exact").reward.name == "exact_match"
-    assert of("gsm8k_sft").algorithm.name == "sft"
+    assert of("gsm8k_sft").algorithm.name == "debate_sft"
 
 
 FROM_ZERO = [

@@ -44,6 +44,10 @@ BASES = {
     "other_reward": ["experiment=spag/llama2_spag_1", "reward=sentiment"],
     "other_task": ["reward=game_outcome"],
     "prompts": ["task=prompts", "task.path=x", "task.held_out_share=0.5"],
+    "sft": [
+        *("experiment=none", "algorithm=sft", "task=prompts", "task.path=x"),
+        *("reward=returned", "task.held_out_share=0.5"),
+    ],
     "sum": ["reward=sum"],
     "team": ["algorithm=team", "algorithm.play=a.py:play", "algorithm.agents=[one,two]"],
     "sum_of_games": ["reward=sum", "+reward@reward.parts.one=game_outcome"],
@@ -61,7 +65,7 @@ algorithm.clip_range=0 -> Input should be greater than 0
 evaluation.k=[one] -> evaluation.k.0=one: Input should be a valid integer
 hardware.rendezvous=':29500' -> String should match pattern
 keep_best_mode=best -> Input should be 'max' or 'min'
-algorithm.name=x -> algorithm.name=x: must be one of cory, grpo, imitation, maft, maporl,
+algorithm.name=x -> algorithm.name=x: must be one of cory, debate_sft, grpo, imitation, maft
 algorithm.advantages=group -> algorithm.samples_per_prompt=1: must be at least 2 with
 algorithm.minibatch_size=128 -> must divide a policy's 64 turns per iteration
 hardware.microbatch_size=64 ; algorithm.prompts_per_iteration=96 ; algorithm.minibatch_size=96
@@ -177,6 +181,15 @@ task.prompt_template='{prompt} in {}' -> must not contain {}; double braces that
 task.prompt_template='{story} {prompt}' ; task.observer_template='{prompt} {answers}'
     -> task.observer_template={prompt} {answers}: must have {query}: task.prompt_template has not
 task.test_split=test -> task.held_out_share=0.5: needs task.test_split=null, got test
+""",
+    "sft": """
+seed=1 -> algorithm=sft: needs answers to learn (task.answer_column); task=prompts has none
+task.answer_column=a ; evaluation.probes=[hi] -> evaluation.probes=[hi]: needs a reward: without one
+task.answer_column=prompt -> must not be task.prompt_column: agents would read
+task.answer_column=a ; task.answers=unread ; evaluation.k=[2] ; evaluation.samples=2
+    -> evaluation.k=[2]: needs a task with answers
+task.answer_column=a ; model.reference=init_from ; init_from=x
+    -> model.reference=init_from: would be ignored: sft reads no
 """,
     "sum": """
 seed=0 -> reward.parts: must not be empty: +reward@reward.parts.<name>=<option> adds one

@@ -85,7 +85,8 @@ def test_gsm8k_is_asked_as_printed(make: Make) -> None:
     gsm8k = make("gsm8k")
     prompt, half = gsm8k.held_out(None, "test")
     asked = f"{EXAMPLE}Question: {PANCAKES} Answer:"
-    assert prompt == Prompt(id="test.jsonl:1", text=asked, answer="420")
+    assert prompt == Prompt("test.jsonl:1", asked, "420", answer_text=prompt.answer_text)
+    assert prompt.answer_text == "60*4=<<60*4=240>>240\n240+180=420\n#### 420"
     assert half.answer == "0.5" and "half of {1}?" in half.text
     assert gsm8k.observer_context(prompt.text, [f" {PIONEER}\n"]) == (
         f"{EXAMPLE}Question: {PANCAKES} Reference: {PIONEER} Answer:"
