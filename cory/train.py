@@ -49,7 +49,13 @@ from cory.runs.run_dir import (
 )
 from cory.runs.signals import STOP_FILE, listen, stop_code, stopping
 from cory.runtime import sweeps
-from cory.runtime.hydra_setup import CONF, expand_home, one_line_refusals, refuse_same_names
+from cory.runtime.hydra_setup import (
+    CONF,
+    expand_home,
+    one_line_refusals,
+    refuse_same_names,
+    run_name,
+)
 from cory.runtime.launch import JobFailed, end_of_command, end_with_parent, launch, refuse_launchers
 
 
@@ -223,7 +229,7 @@ def typed_words() -> list[str]:
     own = [f"--config-dir={one.path}" for one in sources if "command-line" in one.provider]
     # as they were typed: `${oc.env:NAME}` stays a text
     words: Any = OmegaConf.to_container(hydras.overrides.task, resolve=False)
-    named = hydras.job.name != hydras.runtime.choices["experiment"]
+    named = hydras.job.name != run_name(hydras.runtime.choices)
     return [*own, *words, *([f"hydra.job.name={hydras.job.name}"] if named else [])]
 
 

@@ -77,7 +77,7 @@ def entries(option: str) -> Entries:
     for default in yaml.safe_load(text).get("defaults", []) if name != "train" else ():
         key, chosen = next(iter(default.items())) if isinstance(default, dict) else (default, "")
         base, _, mount = key.partition("@")
-        if base != "_self_":
+        if base != "_self_" and not base.startswith("override"):
             base = f"{base[1:]}/{chosen}".strip("/") if base.startswith("/") else f"{group}/{base}"
             found |= {f"{mount}.{key}".strip("."): one for key, one in entries(base).items()}
     for key, (value, comment) in lines_of(text):

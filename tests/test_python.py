@@ -39,7 +39,7 @@ def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
     assert len(sources) == 2
     checks = (
         "further = {'algorithm.iterations': 4, 'run_dir': trained.run_dir}",
-        "longer = run('experiment=quickstart', settings, further)",
+        "longer = run(settings, further)",
         "assert list(trained.metrics['iteration']) == [0, 1, 2]",
         "assert trained.metrics.equals(longer.metrics[:3][list(trained.metrics)])",
         "assert longer.record['iterations'] == 4",

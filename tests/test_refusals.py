@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from cory import train
-from cory.config.rules import OWN_EXPERIMENT
 from cory.runs.run_dir import SETTINGS
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -47,14 +46,6 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("modl=tiny", "modl is not a setting; did you mean model?"),
         ("algorithm=ppo algorithm.swap_every=3", "algorithm.swap_every is not a setting"),
         ("fidelity=official_cory algorithm=ppo", "algorithm.official_swap is not a setting"),
-        *[
-            (
-                f"algorithm={name}",
-                f"algorithm={name} does not fit the default experiment=quickstart, whose values "
-                f"are for ppo, grpo, rloo, cory and maporl; experiment={own} scale=small",
-            )
-            for name, own in OWN_EXPERIMENT.items()
-        ],
         # an option that a group does not have
         ("algorithm=pppo", "spag team verifier; did you mean ppo?\n"),
         ("sweep=fig3", "sweep=fig3 is not in conf/sweeps; did you mean maft/fig3 or cory/fig3?\n"),

@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
-from cory.config.algorithm import PPOConfig, SupervisedConfig
+from cory.config.algorithm import PPOConfig, SupervisedConfig, TeamConfig
 from cory.config.base import (
     ConfigError,
     Conflicts,
@@ -206,8 +206,11 @@ def products_of(config: Config) -> dict[str, str]:
 
 
 def of_answers(config: Config) -> Conflicts:
-    """Settings that ask for a task whose prompts have answers."""
+    """Settings that ask for a task whose prompts have answers; a reward that nobody chose."""
     task, algorithm, evaluation = config.task, config.algorithm, config.evaluation
+    if config.reward.name == "returned" and not isinstance(algorithm, TeamConfig | SFTConfig):
+        rule = f"task={task.name} has no reward of its own; choose one: reward=python"
+        yield "reward", f"{rule} reward.function=<file>.py:<function>, exact_match, judge, ..."
     shapes = isinstance(algorithm, MaporlConfig) and algorithm.shapes
     needing = {
         "algorithm": isinstance(algorithm, VerifierConfig | MaftConfig),
@@ -365,29 +368,12 @@ def of_members(config: Config) -> Conflicts:
             yield f"{key}.sampling.min_response_tokens", f"must equal max_response_tokens={most}"
 
 
-# where the values of the default experiment do not fit an algorithm: an experiment of its own
-QUICKSTART = "quickstart"
-OWN_EXPERIMENT = {
-    "imitation": "spag/llama2_im",
-    "maft": "maft/maft",
-    "debate_sft": "maporl/gsm8k_maporl",
-    "spag": "spag/llama2_spag_1",
-    "verifier": "maporl/verifier_gsm8k",
-}
-
-
 def parse_config(cfg: DictConfig) -> Config:
     """The checked settings; a ConfigError has a line for every mistake in them.
 
     Rules between settings are looked at where each setting by itself is as it should be.
     """
     name = OmegaConf.select(cfg, "algorithm.name")
-    own = OWN_EXPERIMENT.get(name)
-    require(
-        own is None or cfg.get("experiment") != QUICKSTART,
-        f"algorithm={name} does not fit the default experiment={QUICKSTART}, whose values are for "
-        f"ppo, grpo, rloo, cory and maporl; experiment={own} scale=small makes a small run",
-    )
     given = OmegaConf.select(cfg, "algorithm.advantages")
     takes = given is None or "advantages" in option("algorithm", name).settings.model_fields
     learners = "algorithm=ppo, grpo, rloo, cory or maporl"

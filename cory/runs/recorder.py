@@ -184,7 +184,7 @@ def mirrors_of(config: Config, run_dir: Path, commit: str | None, logged: int) -
 
 
 def name_of(config: Config, run_dir: Path) -> str:
-    """Experiment and folder: `quickstart/algorithm.kl_coef-0.3_seed-0`."""
+    """Experiment and folder: `imdb_cory/algorithm.kl_coef-0.3_seed-0`."""
     return f"{config.experiment}/{run_dir.name}"[:LONGEST]
 
 

@@ -1,7 +1,7 @@
 """Hydra as the command uses it: folders of options beside conf/, and refusals in one line."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +28,12 @@ HYDRAS = (HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError
 OPEN = OmegaConf.create({"members": {}})
 OmegaConf.set_struct(OPEN.members, False)
 ConfigStore.instance().store(name="open_members", node=OPEN)
+
+
+def run_name(choices: Mapping[str, str]) -> str:
+    """The experiment, or without one task and algorithm: `imdb_cory`; choices: of each group."""
+    alone = f"{choices['task']}_{choices['algorithm']}"
+    return alone if choices["experiment"] == "none" else choices["experiment"]
 
 
 def refuse_same_names(folder: Path) -> None:
@@ -106,4 +112,6 @@ def expand_home(cfg: DictConfig) -> None:
             cfg[key] = str(Path(cfg[key]).expanduser())
 
 
+OmegaConf.register_new_resolver("run_name", run_name, replace=True)
+OmegaConf.register_new_resolver("is_maft", lambda algorithm: algorithm == "maft", replace=True)
 OmegaConf.register_new_resolver("products_of_cpu", products_of_cpu, replace=True)

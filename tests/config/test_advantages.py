@@ -19,7 +19,7 @@ def test_an_estimator_is_chosen_by_a_word(name: str) -> None:
     for algorithm in ("ppo", "cory", "maporl", "grpo", "rloo"):
         config = parsed(f"algorithm={algorithm}", f"advantages={name}").algorithm
         assert (config.advantages, config.samples_per_prompt) == (name, SAMPLES[name])
-        assert config.prompts_drawn() == 64 // SAMPLES[name]
+        assert config.prompts_drawn() * SAMPLES[name] == config.prompts_per_iteration
         # responses count, so an estimator changes neither the batches nor their cost
         assert config.turns_per_policy() % 64 == 0
     typed = parsed(f"advantages={name}", "algorithm.samples_per_prompt=2").algorithm

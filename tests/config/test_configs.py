@@ -18,7 +18,15 @@ from cory.config import (
 )
 from cory.config.experiment import ALGORITHMS, REWARDS, TASKS
 from cory.runtime.hydra_setup import compose
-from tests.support.composing import CONF, compose_config, leaves, options, parsed, run_for
+from tests.support.composing import (
+    CONF,
+    compose_config,
+    composed,
+    leaves,
+    options,
+    parsed,
+    run_for,
+)
 
 TABLES = {"algorithm": ALGORITHMS, "task": TASKS, "reward": REWARDS}
 # the tiny model in place of one that does not fit two CPU cores
@@ -68,33 +76,31 @@ SAME_AT_BOTH_SCALES = {
     ),
 }
 
-# an option that leaves a value to the command line, or that the quickstart's own deltas do not fit
+# an option that leaves a value to the command line, or does not go with the quickstart's others
 NEEDED = {
     "hardware=multinode": ["hardware.rendezvous=node0:29500"],
-    "algorithm=verifier": ["experiment=maporl/verifier_gsm8k"],
-    "algorithm=debate_sft": ["experiment=maporl/gsm8k_sft"],
-    "algorithm=sft": [
-        *("experiment=none", "task=prompts", "task.path=here", "task.held_out_share=0.1"),
-        *("task.answer_column=answer", "reward=returned"),
-    ],
+    "algorithm=verifier": ["task=gsm8k_chat"],
+    "algorithm=debate_sft": ["task=gsm8k_chat"],
+    "algorithm=sft": ["task=gsm8k_chat"],
     "algorithm=team": ["algorithm.play=mine.py:play", "algorithm.agents=[one]"],
     "reward=verifier": ["reward.path=here"],
     "reward=python": ["reward.function=mine.py:score"],
     "reward=classifier": ["reward.path=here"],
     "reward=judge": ["reward.endpoint.model=wise"],
     "reward=sum": ["+reward@reward.parts.tone=sentiment"],
-    "algorithm=imitation": ["experiment=spag/llama2_im"],
-    "algorithm=spag": ["experiment=spag/llama2_spag_1"],
-    "reward=game_outcome": ["experiment=spag/llama2_im"],
+    "reward=returned": ["algorithm=team", "algorithm.play=mine.py:play", "algorithm.agents=[one]"],
+    "algorithm=imitation": ["task=taboo", "algorithm.games=scripted"],
+    "algorithm=spag": ["task=taboo"],
+    "reward=game_outcome": ["algorithm=spag", "task=taboo"],
     "fidelity=official_maft": ["experiment=maft/phi3_math_maft"],
     "fidelity=official_maporl": ["experiment=maporl/gsm8k_maporl"],
     "fidelity=official_spag": ["experiment=spag/llama2_spag_1"],
-    "task=taboo": ["experiment=spag/llama2_im"],
-    "task=twenty_questions": ["experiment=spag/llama2_im"],
-    "task=guess_my_city": ["experiment=spag/llama2_im"],
-    "task=prompts": ["task.path=here", "task.held_out_share=0.1"],
+    "task=taboo": ["algorithm=spag"],
+    "task=twenty_questions": ["algorithm=spag"],
+    "task=guess_my_city": ["algorithm=spag"],
+    "task=prompts": ["task.path=here", "task.held_out_share=0.1", "reward=sentiment"],
     "scale=medium": ["experiment=cory/imdb_ppo"],
-    "algorithm=maft": ["experiment=maft/phi3_arithmetic_maft"],
+    "algorithm=maft": ["task=gsm8k_maft", "model=phi3_mini"],
 }
 
 
@@ -190,6 +196,9 @@ def test_every_option_parses_and_has_its_name(group: str) -> None:
         assert names == set(table) and all(map(callable, builders))
 
 
+OWN = "experiment=mine"
+
+
 @pytest.fixture
 def mine(tmp_path: Path) -> str:
     """An override that makes `experiment=mine` known."""
@@ -207,7 +216,7 @@ def mine(tmp_path: Path) -> str:
 
 @pytest.mark.slow
 def test_who_wins_over_whom(mine: str) -> None:
-    ask = [mine, "experiment=mine"]
+    ask = [mine, OWN]
     base, own = parsed(), parsed(*ask)
     # an experiment over conf/train.yaml and over the groups
     assert (base.seed, base.samples_every, base.algorithm.gamma) == (0, 10, 1.0)
@@ -224,6 +233,38 @@ def test_who_wins_over_whom(mine: str) -> None:
     last = parsed(*typed, *ask, "fidelity=official", "scale=small", "model=gpt2_xl")
     assert (last.seed, last.algorithm.kl_coef, last.task.source) == (7, 0.05, "path")
     assert (last.model.name, last.model.path) == ("tiny_2x", "here")
+
+
+@pytest.mark.slow
+def test_without_an_experiment_options_have_their_own_values(mine: str) -> None:
+    quick, ppo, paper = parsed().algorithm, parsed("algorithm=ppo").algorithm, parsed(mine, OWN)
+    assert quick.learning_rate == ppo.learning_rate == 1.41e-4
+    assert (quick.iterations, ppo.iterations, paper.algorithm.iterations) == (40, 40, 100)
+    grpo, debate = parsed("algorithm=grpo").algorithm, parsed("algorithm=maporl").algorithm
+    assert (grpo.learning_rate, grpo.kl_coef, grpo.prompts_per_iteration) == (1e-6, 0.04, 256)
+    assert (debate.learning_rate, debate.kl_coef, debate.minibatch_size) == (1e-5, 0.002, 64)
+    larger = parsed("model=gpt2_large")
+    assert (larger.algorithm.kl_estimator, larger.algorithm.learning_rate) == ("full", 1.41e-5)
+    # runs are named by what they are
+    names = [one.experiment for one in (parsed("algorithm=ppo", "task=gsm8k_chat"), paper)]
+    assert names == ["gsm8k_chat_ppo", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("words", "reward"),
+    [
+        (["task=gsm8k_chat"], "exact_match"),
+        (["task=imdb"], "sentiment"),
+        (["task=taboo", "algorithm=spag"], "game_outcome"),
+        (["task=prompts", "algorithm=maft"], "exact_match"),
+        (["task=gsm8k_chat", "reward=sentiment"], "sentiment"),
+        (["experiment=maporl/gsm8k_maporl"], "verifier"),
+        (["experiment=cory/imdb_cory", "task=gsm8k"], "sentiment"),
+        (["task=prompts"], "returned"),
+    ],
+)
+def test_a_task_brings_its_reward_unless_one_is_chosen(words: list[str], reward: str) -> None:
+    assert composed(*words).reward.name == reward
 
 
 def test_settings_hold_no_values() -> None:
@@ -260,9 +301,9 @@ def test_where_there_is_no_evaluation_before_the_training() -> None:
 def test_values_are_set_as_hydra_sets_them(words: tuple[str, ...]) -> None:
     """Stored configs are those that Hydra would compose now."""
     compose_config(*words)
-    stored, composed = compose_config(*words), compose(*run_for(words))
-    assert stored == composed and OmegaConf.is_struct(stored)
-    assert OmegaConf.to_yaml(stored) == OmegaConf.to_yaml(composed)
+    stored, anew = compose_config(*words), compose(*run_for(words))
+    assert stored == anew and OmegaConf.is_struct(stored)
+    assert OmegaConf.to_yaml(stored) == OmegaConf.to_yaml(anew)
 
 
 # scale=medium: a pretrained model that comes in a package, in place of GPT-2 Large

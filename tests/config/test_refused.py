@@ -19,7 +19,7 @@ from cory.config.names import LOADER
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config, parsed
 
-SUMS = ["experiment=quickstart", "task=arithmetic", "reward=exact_match", "algorithm=maporl"]
+SUMS = ["task=arithmetic", "reward=exact_match", "algorithm=maporl"]
 BASES = {
     "quickstart": [],
     "gpu1": ["hardware=gpu1"],
@@ -43,11 +43,9 @@ BASES = {
     "spag": ["experiment=spag/llama2_spag_1"],
     "other_reward": ["experiment=spag/llama2_spag_1", "reward=sentiment"],
     "other_task": ["reward=game_outcome"],
-    "prompts": ["task=prompts", "task.path=x", "task.held_out_share=0.5"],
-    "sft": [
-        *("experiment=none", "algorithm=sft", "task=prompts", "task.path=x"),
-        *("reward=returned", "task.held_out_share=0.5"),
-    ],
+    "prompts": ["task=prompts", "task.path=x", "task.held_out_share=0.5", "reward=sentiment"],
+    "prompts_alone": ["task=prompts", "task.path=x", "task.held_out_share=0.5"],
+    "sft": ["algorithm=sft", "task=prompts", "task.path=x", "task.held_out_share=0.5"],
     "sum": ["reward=sum"],
     "team": ["algorithm=team", "algorithm.play=a.py:play", "algorithm.agents=[one,two]"],
     "sum_of_games": ["reward=sum", "+reward@reward.parts.one=game_outcome"],
@@ -190,6 +188,9 @@ task.answer_column=a ; task.answers=unread ; evaluation.k=[2] ; evaluation.sampl
     -> evaluation.k=[2]: needs a task with answers
 task.answer_column=a ; model.reference=init_from ; init_from=x
     -> model.reference=init_from: would be ignored: sft reads no
+""",
+    "prompts_alone": """
+seed=0 -> reward=returned: task=prompts has no reward of its own; choose one: reward=python rewar
 """,
     "sum": """
 seed=0 -> reward.parts: must not be empty: +reward@reward.parts.<name>=<option> adds one

@@ -97,9 +97,9 @@ def test_an_offline_run_holds_every_number_the_settings_and_the_samples(tmp_path
     assert run.numbers() == [{"iteration": i, **numbers(i)} for i in range(3)]
     assert run.axes["*"] == "iteration"
     assert run.config["seed"] == 7 and run.config["algorithm"]["name"] == "cory"
-    assert run.run.run_group == "cory/fig3, quickstart"
+    assert run.run.run_group == "cory/fig3, imdb_cory"
     assert list(run.run.tags) == ["paper", COMMIT[:7]]
-    assert (run.run.display_name, run.run.project) == ("quickstart/seed7", "test")
+    assert (run.run.display_name, run.run.project) == ("imdb_cory/seed7", "test")
     for number, table in enumerate(run.increments()):
         assert table["_type"] == "incremental-table-file"
         assert (table["increment_num"], table["columns"]) == (number, list(COLUMNS))
@@ -109,8 +109,8 @@ def test_an_offline_run_holds_every_number_the_settings_and_the_samples(tmp_path
 def test_what_varies_in_a_sweep_names_run_and_group(tmp_path: Path) -> None:
     config = parsed("algorithm=cory", "seed=7")
     run_dir = tmp_path / "algorithm.kl_coef-0.3_seed-7"
-    assert name_of(config, run_dir) == "quickstart/algorithm.kl_coef-0.3_seed-7"
-    assert group_of(config, run_dir) == "quickstart, algorithm.kl_coef-0.3"
+    assert name_of(config, run_dir) == "imdb_cory/algorithm.kl_coef-0.3_seed-7"
+    assert group_of(config, run_dir) == "imdb_cory, algorithm.kl_coef-0.3"
 
 
 @pytest.mark.slow
@@ -219,8 +219,8 @@ def test_trackio_gets_name_group_settings_metrics_and_samples(
     mirror.log_samples(3, [episode("p-1")])
     mirror.close()
     run = mirror.run
-    assert (run.words["project"], run.words["group"]) == ("my films", "quickstart, a")
-    assert run.words["name"].startswith("quickstart/a/")
+    assert (run.words["project"], run.words["group"]) == ("my films", "imdb_cory, a")
+    assert run.words["name"].startswith("imdb_cory/a/")
     assert run.words["config"]["seed"] == 7 and run.words["resume"] == "allow"
     assert run.logged == [(3, {SCORE: 0.5}), (3, {"samples": row(3, "p-1")})]
     assert run.finished and capsys.readouterr().out == ""

@@ -98,7 +98,7 @@ def test_a_signal_saves_and_the_same_command_goes_on_with_the_run(
     as_users: bool, train: Train, tmp_path: Path
 ) -> None:
     """As users: a program that starts programs, each of which imports for seconds."""
-    runs = tmp_path / "outputs" / "quickstart"
+    runs = tmp_path / "outputs" / "imdb_ppo"
     words = ["algorithm.iterations=12", *(["hardware=cpu2"] if as_users else [])]
     command = train(*words, as_users=as_users)
     until(lambda: runs.exists() and any(metrics(path) for path in runs.iterdir()))

@@ -201,6 +201,6 @@ def variants(rows: Sequence[tuple[str, str, str]], **names: Sequence[object]) ->
 
 def maporl_settings(*words: str) -> MaporlConfig:
     """The algorithm's settings of debates about sums, paid for right answers."""
-    base = ["experiment=quickstart", "task=arithmetic", "reward=exact_match", "algorithm=maporl"]
+    base = ["task=arithmetic", "reward=exact_match", "algorithm=maporl"]
     config: MaporlConfig = parsed(*last_wins([*base, *words])).algorithm
     return config
