@@ -184,7 +184,8 @@ def test_a_verifier_learns_from_whole_chats(own: Settings, monkeypatch: pytest.M
 def test_it_needs_no_answers_where_a_judge_gives_scores(
     own: Settings, tiny_judge: str, tmp_path: Path
 ) -> None:
-    config = own("texts", f"reward.path={tiny_judge}", *METHODS["cory"])
+    judge = ("reward=sentiment", f"reward.path={tiny_judge}")
+    config = own("texts", *judge, *METHODS["cory"])
     seen, episodes, lines = run_once(config, tmp_path)
     assert len(episodes) == 8 and {line["answer"] for line in lines} == {None}
     # all other columns come to the reward, in training and evaluation

@@ -51,6 +51,7 @@ async def play(prompt, team):
 
 def test_cory_as_a_users_file_gives_corys_numbers(config_of: ConfigOf, team: Team) -> None:
     words = ("algorithm.samples_per_prompt=2", "task.observer_template='{answers}: {query}'")
+    words += ("algorithm.kl_estimator=k1", "algorithm.kl_coef=0.05", "algorithm.learning_rate=1e-4")
     cory = config_of("algorithm=cory", "algorithm.swap_every=2", *words)
     names = "algorithm.agents=[agent_0,agent_1]"
     mine = team(CORY, names, "algorithm.credit=sum", *words)

@@ -13,6 +13,7 @@ from cory.tasks.prompts import PromptsForm
 from tests.support.composing import parsed
 from tests.support.speaking import Script
 
+OWN = ("task=prompts", "task.path=x", "task.held_out_share=0.5", "reward=sentiment")
 BEFORE = [
     {"role": "system", "content": "Be short."},
     {"role": "user", "content": "Hello?"},
@@ -39,10 +40,7 @@ def heard(play: Play, *prompts: Prompt) -> list[Context]:
 
 def test_a_single_turn_and_an_observer() -> None:
     assert heard(single_turn("a"), PROMPT, PLAIN) == [[*BEFORE, ASKED], "Why?"]
-    own = ("task.path=here", "task.held_out_share=0.5")
-    form = PromptsForm(
-        parsed("task=prompts", *own, "task.observer_template='{answers}: {query}'").task
-    )
+    form = PromptsForm(parsed(*OWN, "task.observer_template='{answers}: {query}'").task)
     both = pioneer_observer(Roles(["a", "b"]), form.observer_context)
     said = "by a: Why?"
     last = [[*BEFORE, {"role": "user", "content": said}], said]
@@ -58,7 +56,7 @@ def test_a_debate_begins_with_all_messages_however_little_fits() -> None:
 
 
 def test_a_model_that_does_not_chat_cannot_be_shown_messages() -> None:
-    form = PromptsForm(parsed("task=prompts", "task.path=x", "task.held_out_share=0.5").task)
+    form = PromptsForm(parsed(*OWN).task)
     assert list(Plain(form).contexts(PLAIN, [], 0)) == ["Why?"]
     with pytest.raises(ConfigError, match=r"^prompt a is made of chat messages, .* partner.chat"):
         list(Plain(form).contexts(PROMPT, [], 0))

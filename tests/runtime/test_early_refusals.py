@@ -19,7 +19,7 @@ from tests.support.composing import compose_config, parsed
 from tests.support.refusals import refusal
 
 GAMES = ("experiment=spag/llama2_im", "scale=small")
-PROMPTS = ("task=prompts", "task.test_split=null", "task.held_out_share=0.5")
+PROMPTS = ("task=prompts", "reward=sentiment", "task.test_split=null", "task.held_out_share=0.5")
 
 
 def refused(config: Config, run_dir: Path) -> str:

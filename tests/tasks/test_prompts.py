@@ -44,6 +44,7 @@ def make(tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> Mak
 
     def task(*overrides: str, seed: int = 0) -> PromptsTask:
         base = ["task=prompts", "task.path=mine.jsonl", "task.max_prompt_tokens=60"]
+        base.append("reward=sentiment")
         if not any("test_split=" in word for word in overrides):
             base.append("task.held_out_share=0.2")
         config = parsed(*last_wins([*base, *overrides])).task
