@@ -39,7 +39,7 @@ def own(process_group: None, tmp_path: Path) -> Make:
         text = "".join(json.dumps(row) + "\n" for row in rows)
         (tmp_path / "mine.jsonl").write_text(text)
         base = [
-            *("experiment=none", "algorithm=sft", "task=prompts", "reward=returned"),
+            *("algorithm=sft", "task=prompts"),
             *(f"task.path={tmp_path}/mine.jsonl", "task.answer_column=answer"),
             *("task.train_split='train[2:]'", "task.test_split='train[:2]'"),
             *("task.max_prompt_tokens=60", f"model.path={model}", "hardware=cpu"),
