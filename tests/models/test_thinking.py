@@ -123,6 +123,9 @@ def test_an_observer_and_the_judge_see_no_thinking(
                 if closing in turn.response_ids
                 else 0
             )
+            rest = turn.response_ids[turn.thinking_tokens :]
+            alone = tokenizer.decode(rest, skip_special_tokens=True)
+            assert turn.response.lstrip() == alone.lstrip()
             assert turn.score == turn.response.count("e") / max(1, len(turn.response))
         heard += first.thinking_tokens > 0 and bool(first.response)
         assert "</think>" not in second.context and first.response in second.context

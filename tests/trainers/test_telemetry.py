@@ -61,7 +61,8 @@ def test_sampler_gap_by_hand() -> None:
         *[zeros] * 4,
     )
     off = torch.tensor([*range(100), -200]) / 100
-    agent: Any = SimpleNamespace(name="agent_0", kl_coef=0.0, bundle=SimpleNamespace(stops={EOS}))
+    texts, bundle = SimpleNamespace(private=False), SimpleNamespace(stops={EOS})
+    agent: Any = SimpleNamespace(name="agent_0", kl_coef=0.0, bundle=bundle, texts=texts)
     sampled = iter((logprobs[mask] + off).tolist())
     for turn in turns:
         turn.sampler_logprobs = [next(sampled) for _ in turn.response_ids]
