@@ -16,7 +16,7 @@ from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
 from cory.functional.losses import OfflineLoss, kl_imitation_loss, self_play_loss
 from cory.rewards.game_outcome import GameOutcome
-from cory.rollout.games import Opponents
+from cory.rollout.games import Opponents, form_of
 from cory.tasks.game import GameTask, Instructions
 from cory.trainers.components import Components
 from cory.trainers.offline import ExampleLoss, OfflineTrainer
@@ -65,7 +65,7 @@ def game_trainer(
     assert isinstance(task, GameTask) and isinstance(reward, GameOutcome)
     others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
     policy, frozen = components.new_player(AGENT, others)
-    task.require_room(policy.texts.tokens)
+    task.require_room(policy.texts.tokens, form_of(policy.texts))
     policy.texts.require_learnable()
     opponents = Opponents(config, task, policy, frozen, Path(components.config.run_dir))
     instructions, carried = None, {}

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from cory.config import OfflineConfig, require
-from cory.episode import TEXT_ONLY, Episode, Metrics, Turn
+from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Turn
 from cory.functional.losses import role_weights
 from cory.functional.statistics import mean
 from cory.games.rules import GameState
@@ -19,7 +19,14 @@ from cory.games.transcript import FinishedGame, read_games
 from cory.models.policy import Policy
 from cory.models.tokenization import Texts
 from cory.rewards.game_outcome import GameOutcome
-from cory.rollout.games import GameSet, Opponents, WordGame, fitting, vocabulary_digest
+from cory.rollout.games import (
+    GameSet,
+    Opponents,
+    WordGame,
+    fitting,
+    form_of,
+    vocabulary_digest,
+)
 from cory.rollout.scheduler import RollOut
 from cory.runs.signals import leave_if_asked
 from cory.seeding import generator
@@ -59,7 +66,7 @@ class GameCollector:
         """The digest of the policy's tokenizer, which tells whose the token ids of games are."""
         return vocabulary_digest(self.components.bundle.tokenizer)
 
-    def fits(self, context: str) -> bool:
+    def fits(self, context: Context) -> bool:
         """Whether a context is not too long."""
         return self.policy.texts.tokens(context) <= self.task.config.max_prompt_tokens
 
@@ -217,12 +224,13 @@ class GameCollector:
                     self.lesson.kl_share(turns),
                 )
 
-    def _context(self, state: GameState, role: str, key: tuple[int, ...]) -> str:
+    def _context(self, state: GameState, role: str, key: tuple[int, ...]) -> Context:
         """The role's prompt: as it was played, or a paraphrase drawn by `key`."""
         style = None
         if self.config.varied_prompts:
             style = int(np.random.SeedSequence(key).generate_state(1)[0])
-        return fitting(self.task.wording, self.fits, state, role, style)
+        form = form_of(self.policy.texts)
+        return fitting(self.task.wording, self.fits, state, role, style, form)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from cory.config import OfflineConfig
-from cory.episode import Metrics
+from cory.episode import Context, Metrics
 from cory.evaluation.responses import (
     MEASURED,
     PROBE,
@@ -44,7 +44,7 @@ class GameEvaluator:
     task: GameTask
     reward: GameOutcome
     opponents: Opponents
-    fits: Callable[[str], bool]  # whether a context leaves room for an utterance
+    fits: Callable[[Context], bool]  # whether a context leaves room for an utterance
 
     def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
         """As `Evaluator`; each line is a game."""

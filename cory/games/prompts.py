@@ -1,21 +1,26 @@
 """Prompts of word games: the rules, the utterances so far, and the instruction to a player."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from cory.config import require
 from cory.config.task import GameTexts
+from cory.episode import Context, Message, from_user
 from cory.games.rules import GameRules, GameState
 
 # probabilities that a varied context has a heading over its rules, or ends without a speaker
 HEADING = 0.2
 NO_SPEAKER = 0.2
+# how a player is shown a game: as one text; as messages with the rules from the system, or, where a
+# chat template has no system prompt, at the beginning of the user's first one
+Form = Literal["text", "system", "user"]
 
 
 @dataclass(frozen=True)
 class GamePrompts:
-    """Makes the prompts of one game. No context ends in white space."""
+    """Makes the prompts of one game. No text ends in white space."""
 
     texts: GameTexts
     game: GameRules
@@ -35,11 +40,16 @@ class GamePrompts:
                 f"knows it",
             )
 
-    def context(self, position: GameState, role: str, style: int | None) -> str:
+    def context(
+        self, position: GameState, role: str, style: int | None, form: Form = "text"
+    ) -> Context:
         """The prompt of `role`.
 
-        style: None: the prompt that games are played with; else the seed of a variation of it
+        style: None: the prompt that games are played with; else the seed of a variation of it: of
+            wording and layout of a text; of the rules' wording in a chat
         """
+        if form != "text":
+            return self._messages(position, role, style, form)
         if style is not None:
             return self._varied(position, role, style)
         texts = self.texts
@@ -53,17 +63,24 @@ class GamePrompts:
             instruction=self._instruction(position, role),
         )
 
-    def messages(self, position: GameState, role: str) -> list[dict[str, str]]:
-        """The prompt for a chat model; the role's own utterances are the assistant's messages."""
-        rules = self.texts.rules[role].format(max_turns=position.max_turns)
+    def _messages(
+        self, position: GameState, role: str, style: int | None, form: Form
+    ) -> list[Message]:
+        """A chat that a user's message begins; the role's own utterances are the assistant's."""
+        rules, said = self.texts.rules[role], position.utterances
+        if style is not None:
+            variants = self.texts.styles.rules
+            rules = variants[np.random.default_rng(style).integers(len(variants))]
+        rules = rules.format(max_turns=position.max_turns)
         system = f"{rules}\n{self._instruction(position, role)}".strip()
-        messages = [{"role": "system", "content": system}]
-        if role == self.game.roles[0]:
-            messages.append({"role": "user", "content": self.texts.opening})
-        for utterance in position.utterances:
+        opens = not said or said[0].role == role
+        messages = [from_user(self.texts.opening)] if opens else []
+        for utterance in said:
             author = "assistant" if utterance.role == role else "user"
-            messages.append({"role": author, "content": utterance.text})
-        return messages
+            messages.append({"role": author, "content": utterance.text.strip()})
+        if form == "system":
+            return [{"role": "system", "content": system}, *messages]
+        return [from_user(f"{system}\n\n{messages[0]['content']}"), *messages[1:]]
 
     def _instruction(self, position: GameState, role: str) -> str:
         return self.texts.instructions[role].format(word=position.word)

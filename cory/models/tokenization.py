@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from cory.config import ConfigError, require
+from cory.config.base import line
 from cory.config.model import TemplateConfig
 from cory.episode import Context, Message, as_messages, from_user
 from cory.models.template import template_of
@@ -69,20 +70,14 @@ class Texts:
         key: its setting; ConfigError where the model is not shown it
         """
         texts = copy.copy(self)
-        for name in ("asked", "own_tokens", "between", "end"):
+        for name in ("asked", "takes_system", "own_tokens", "between", "end"):
             vars(texts).pop(name, None)  # were found out with another one
         texts.system = system
-        if system is None:
-            return texts
-        require(self.chat, f"{key}: {self.said} does not chat (chat=false), so it has no system")
-        try:
-            shown = texts.render(texts.asked)
-        except ConfigError as error:
-            raise ConfigError(f"{key}: cannot be shown: {error}") from None
-        require(
-            shown != self.render(self.asked),
-            f"{key}: the chat template of {self.said} leaves out what the system says",
-        )
+        if system is not None:
+            rule = f"needs a chat template, which {self.said} is used without (chat=false)"
+            require(self.chat, line(key, system, rule))
+            rule = f"the chat template of {self.said} has no system prompt"
+            require(self.takes_system, line(key, system, rule))
         return texts
 
     def fit(self, model: Any) -> None:
@@ -245,6 +240,17 @@ class Texts:
             self.render(asked)
             return asked
         return ASKED
+
+    @cached_property
+    def takes_system(self) -> bool:
+        """Whether the chat template shows what the system says: some refuse it, or leave it out."""
+        if self.asked != ASKED:
+            return True
+        try:
+            told = self.render([{"role": "system", "content": ASKED}, from_user(ASKED)])
+        except ConfigError:
+            return False
+        return told != self.render(ASKED)
 
     @cached_property
     def between(self) -> str:

@@ -13,12 +13,13 @@ from typing import Any
 from cory import distributed
 from cory.config import OfflineConfig
 from cory.endpoint import Endpoint
-from cory.episode import Prompt
-from cory.games.prompts import GamePrompts
+from cory.episode import Context, Prompt
+from cory.games.prompts import Form, GamePrompts
 from cory.games.rules import GameRules, GameState
 from cory.games.scripted import Draw
 from cory.games.transcript import FinishedGame
 from cory.models.policy import Actor, Policy
+from cory.models.tokenization import Texts
 from cory.rollout.scheduler import REPLIES, Cast, EndpointActor, RollOut
 from cory.runs.files import append_lines, keep_lines, whole_lines
 from cory.seeding import Key, generator
@@ -29,9 +30,13 @@ ENDPOINT = "endpoint"  # the actor of the model behind it
 
 @dataclass(frozen=True)
 class Seat:
-    """Who plays a role: a script, or an actor; one that is remote is shown messages."""
+    """Who plays a role: a script, or an actor, and how it is shown a game.
+
+    One that is remote is shown all of it: only its server knows what fits.
+    """
 
     player: str | Callable[[GameState, Draw], str]
+    form: Form = "text"
     remote: bool = False
 
 
@@ -41,7 +46,7 @@ class WordGame:
 
     rules: GameRules
     wording: GamePrompts
-    fits: Callable[[str], bool]  # whether a context leaves room for an utterance
+    fits: Callable[[Context], bool]  # whether a context leaves room for an utterance
     seats: Mapping[str, Seat]  # by role
     max_turns: Callable[[Key], int]  # key of the game's own random numbers -> its most turns
     over: Mapping[int, FinishedGame] = field(default_factory=dict)  # not played again, by number
@@ -78,29 +83,35 @@ class WordGame:
         if not isinstance(seat.player, str):
             draws = generator((*cast.key, len(position.utterances)))
             return seat.player(position, draws), None
-        if seat.remote:
-            said = await cast[seat.player].say(self.wording.messages(position, role), role)
-            return said.response, None
-        shown = fitting(self.wording, self.fits, position, role, None)
+        fits = self.fits if not seat.remote else lambda context: True
+        shown = fitting(self.wording, fits, position, role, None, seat.form)
         said = await cast[seat.player].say(shown, role)
-        return said.response.strip(), said.response_ids
+        return said.response.strip(), None if seat.remote else said.response_ids
+
+
+def form_of(texts: Texts) -> Form:
+    """How a model with these texts is shown a game."""
+    if not texts.chat:
+        return "text"
+    return "system" if texts.takes_system else "user"
 
 
 def fitting(
     wording: GamePrompts,
-    fits: Callable[[str], bool],
+    fits: Callable[[Context], bool],
     position: GameState,
     role: str,
     style: int | None,
-) -> str:
+    form: Form = "text",
+) -> Context:
     """A role's prompt; of a history that does not fit, the oldest utterances are left out.
 
-    style: as for `GamePrompts.context`
+    style, form: as for `GamePrompts.context`
     """
-    context = ""
+    context: Context = ""
     for first in range(len(position.utterances) + 1):
         rest = GameState(position.word, position.max_turns, position.utterances[first:])
-        context = wording.context(rest, role, style)
+        context = wording.context(rest, role, style, form)
         if fits(context):
             break
     return context  # the rules alone, which the task has checked to be short enough
@@ -138,7 +149,9 @@ class Opponents:
         if kind == "scripted":
             return {role: Seat(script) for role, script in self.task.players.items()}
         player = {"itself": self.policy.name, "start": kind, ENDPOINT: kind}.get(kind, name)
-        return dict.fromkeys(self.task.game.roles, Seat(player, remote=kind == ENDPOINT))
+        remote = kind == ENDPOINT
+        form: Form = "system" if remote else form_of(self.policy.texts)
+        return dict.fromkeys(self.task.game.roles, Seat(player, form, remote))
 
     def seat(self, name: str) -> None:
         """Load the weights of another run's agent; those of another one are let go before."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cory.config import GameConfig, InstructionsConfig, require
-from cory.episode import Prompt
-from cory.games.prompts import GamePrompts
+from cory.episode import Context, Prompt
+from cory.games.prompts import Form, GamePrompts
 from cory.games.rules import GameState, rules_of
 from cory.games.scripted import Draw, Script, associate
 from cory.games.words import common_words, one_form_each, playable, tokens, without_forms_of
@@ -72,14 +72,14 @@ class GameTask:
         script = Script(config, known, self.game)
         return {role: script.hint if role == knows else script.ask for role in self.game.roles}
 
-    def require_room(self, tokens_of: Callable[[str], int]) -> None:
+    def require_room(self, tokens_of: Callable[[Context], int], form: Form) -> None:
         """Refuses settings with which the first prompt of a game is too long.
 
-        tokens_of: of a text as the model is shown it, with its chat template and BOS, if any
+        tokens_of: of what the model is shown, with its chat template and BOS, if any
         """
         longest = max((*self.train_words, *self.test_words), key=len)
         for role in self.game.roles:
-            context = self.wording.context(GameState(longest, self.max_turns), role, None)
+            context = self.wording.context(GameState(longest, self.max_turns), role, None, form)
             tokens = tokens_of(context)
             require(
                 tokens <= self.config.max_prompt_tokens,

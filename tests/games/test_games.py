@@ -90,17 +90,44 @@ def test_the_fixed_context_is_the_paper_s() -> None:
     assert "The target word is ‘zebra‘." in wording.context(start, "attacker", None)
 
 
+def chat(
+    wording: GamePrompts, position: GameState, role: str, style: int | None = None
+) -> list[dict[str, str]]:
+    messages = wording.context(position, role, style, "system")
+    assert isinstance(messages, list)
+    return messages
+
+
 def test_messages_take_turns() -> None:
     texts = settings_of().texts
     wording = GamePrompts(texts, TABOO)
     position = GameState("zebra", 5).after("attacker", "a").after("defender", "b")
-    first = wording.messages(position, "attacker")
-    second = wording.messages(position.after("attacker", "c"), "defender")
+    first = chat(wording, position, "attacker")
+    second = chat(wording, position.after("attacker", "c"), "defender")
     for messages in (first, second):
         assert [said["role"] for said in messages] == ["system", "user", "assistant", "user"]
     assert [said["content"] for said in first[1:]] == [texts.opening, "a", "b"]
     assert [said["content"] for said in second[1:]] == ["a", "b", "c"]
     assert "zebra" in first[0]["content"] and "zebra" not in second[0]["content"]
+    # without a system prompt its message begins the user's first one
+    whole = wording.context(position, "attacker", None, "user")
+    joined = f"{first[0]['content']}\n\n{first[1]['content']}"
+    assert whole == [{"role": "user", "content": joined}, *first[2:]]
+    # where the oldest are left out a user's message still comes first
+    rest = GameState("zebra", 5, position.utterances[1:])
+    assert chat(wording, rest, "attacker")[1:] == [{"role": "user", "content": "b"}]
+    said = chat(wording, rest, "defender")[1:]
+    assert [one["content"] for one in said] == [texts.opening, "b"]
+
+
+def test_rules_are_said_in_other_words_in_a_chat() -> None:
+    texts = settings_of().texts
+    wording = GamePrompts(texts, TABOO)
+    position = GameState("zebra", 5).after("attacker", "a")
+    task = texts.instructions["defender"]
+    seen = {chat(wording, position, "defender", style)[0]["content"] for style in range(60)}
+    assert seen == {f"{rules.format(max_turns=5)}\n{task}" for rules in texts.styles.rules}
+    assert chat(wording, position, "defender", 3) == chat(wording, position, "defender", 3)
 
 
 def test_games_of_several_lengths() -> None:

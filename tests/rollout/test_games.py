@@ -10,15 +10,23 @@ import numpy as np
 import pytest
 
 from cory.config import Config, ConfigError
-from cory.episode import Prompt
+from cory.episode import Asked, Context, Prompt, Turn
 from cory.games.rules import GameState, rules_of
 from cory.games.transcript import FinishedGame
 from cory.rollout.games import Seat, WordGame, fitting
 from cory.rollout.scheduler import RollOut
 from cory.runtime.worker import build_components
 from cory.tasks.game import GameTask
+from tests.support.chat_models import save_chat_model
 from tests.support.llama import save_llama
-from tests.support.playing import SPAG, build_games, game_config
+from tests.support.playing import (
+    IMITATION,
+    SPAG,
+    build_games,
+    game_config,
+    played,
+    write_games,
+)
 from tests.support.speaking import Script
 
 TABOO = rules_of("taboo", "words")
@@ -27,11 +35,11 @@ TABOO = rules_of("taboo", "words")
 class Fixed:
     """Wording that shows the word and how far the game is."""
 
-    def context(self, position: GameState, role: str, style: int | None) -> str:
-        return f"{position.word} {len(position.utterances)}"
-
-    def messages(self, position: GameState, role: str) -> list[dict[str, str]]:
-        return [{"role": "user", "content": self.context(position, role, None)}]
+    def context(
+        self, position: GameState, role: str, style: int | None, form: str = "text"
+    ) -> Context:
+        text = f"{position.word} {len(position.utterances)}"
+        return text if form == "text" else [{"role": "user", "content": text}]
 
 
 def run(
@@ -82,7 +90,7 @@ def test_scripts_and_remote_models_play_beside_agents() -> None:
         drawn.append(float(draws.random()))
         return "hm"
 
-    seats = {"attacker": Seat(script), "defender": Seat("far", remote=True)}
+    seats = {"attacker": Seat(script), "defender": Seat("far", "system", remote=True)}
     (game, _), _, shown = run({}, ["film", "sun"], seats=seats)
     assert game is not None and game.ids is None
     assert len({*drawn}) == len(drawn) == 4
@@ -96,7 +104,7 @@ def test_scripts_and_remote_models_play_beside_agents() -> None:
 
 def test_the_oldest_utterances_are_left_out_of_what_does_not_fit() -> None:
     class Lines:
-        def context(self, position: GameState, role: str, style: int | None) -> str:
+        def context(self, position: GameState, role: str, style: int | None, form: str) -> str:
             return f"{role}{style}:" + "".join(said.text for said in position.utterances)
 
     position = GameState("film", 3)
@@ -117,13 +125,79 @@ def test_the_first_prompt_counts_as_the_model_is_shown_it(
     assert isinstance(components.task, GameTask)
     counted: list[int] = []
 
-    def tokens_of(text: str) -> int:
+    def tokens_of(text: Context) -> int:
         counted.append(components.bundle.texts.tokens(text))
         bare = components.bundle.tokenizer(text, add_special_tokens=False)["input_ids"]
         assert counted[-1] == len(bare) + 1
         return counted[-1]
 
-    components.task.require_room(tokens_of)
+    components.task.require_room(tokens_of, "text")
     build_games(game_config(base, f"task.max_prompt_tokens={max(counted)}"))
     with pytest.raises(ConfigError, match=f"is below the {max(counted)} tokens that the"):
         build_games(game_config(base, f"task.max_prompt_tokens={max(counted) - 1}"))
+
+
+NO_SYSTEM = (
+    "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}"
+    "{{ '<|im_start|>' + m.role + ' ' + m.content + '<|im_end|>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant ' }}{% endif %}"
+)
+RULES = [
+    "task.texts.rules={attacker: Lure., defender: Beware.}",
+    "task.texts.opening=Begin.",
+    "task.max_prompt_tokens=200",
+    "algorithm.sampling.min_response_tokens=40",
+    "algorithm.sampling.max_response_tokens=40",
+]
+
+
+@pytest.mark.parametrize("system", [True, False])
+def test_a_chat_model_is_shown_messages_as_it_plays_and_as_it_learns(
+    system: bool, tmp_path: Path, process_group: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same as a model behind an endpoint, but where its template has no system prompt."""
+
+    def opened(told: str, first: str) -> list[dict[str, str]]:
+        if system:
+            return [{"role": "system", "content": told}, {"role": "user", "content": first}]
+        return [{"role": "user", "content": f"{told}\n\n{first}"}]
+
+    path = save_chat_model("qwen3", tmp_path / "model")
+    if not system:
+        (tmp_path / "model" / "chat_template.jinja").write_text(NO_SYSTEM)
+    games = [played("film", "defender", "a", "I know the word! It is film!")] * 9
+    file = write_games(tmp_path / "games.jsonl", games)
+    words = [f"model.path={path}", "model.chat=true", f"run_dir={tmp_path}/run", *RULES]
+    trainer = build_games(game_config(IMITATION, *words, f"algorithm.games={file}"))
+    collector: Any = trainer.collect
+    policy = trainer.policy
+    ((example, *_), *_) = collector(0, False).examples
+    assert [*example.context_ids] == policy.texts.context_ids(opened("Beware.\n?", "a"))
+    assert policy.texts.tokenizer.decode(example.response_ids).endswith("It is film!<|im_end|>")
+
+    shown: list[Context] = []
+    speak = policy.turns
+
+    def turns(asked: Sequence[Asked], *how: Any) -> list[Turn]:
+        shown.extend(one.context for one in asked)
+        return speak(asked, *how)
+
+    monkeypatch.setattr(policy, "turns", turns)
+    seats = collector.opponents.seats("x", "itself")
+    assert seats["attacker"].form == ("system" if system else "user")
+    assert collector.opponents.seats("x", "endpoint")["attacker"] == Seat(
+        "endpoint", "system", True
+    )
+    game = WordGame(TABOO, collector.task.wording, collector.fits, seats, lambda key: 2)
+    sampling = collector.config.sampling
+    game(RollOut(collector.opponents.actors, 4, sampling, (1,)), [Prompt("0", "film")])
+    said = [one.text for one in game.finished[0].utterances]
+    assert len(said) == len(shown) == 4  # by chance nobody has lost or guessed
+    assert shown[0] == opened("Lure.\nfilm=", "Begin.")
+    own, other = (
+        {"role": role, "content": said[n]} for n, role in enumerate(("assistant", "user"))
+    )
+    assert shown[2] == [*opened("Lure.\nfilm=", "Begin."), own, other]
+    own = {"role": "assistant", "content": said[1]}
+    other = {"role": "user", "content": said[2]}
+    assert shown[3] == [*opened("Beware.\n?", said[0]), own, other]
