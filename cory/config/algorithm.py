@@ -177,6 +177,9 @@ class PPOConfig(AlgorithmConfig):
     kl_horizon: Count
     score_scaling: Literal["none", "scale", "normalise"]
     score_clip: Positive | None
+    overlong: Literal["none", "mask", "penalty"]
+    overlong_buffer: Count | None  # tokens; only for a penalty
+    resample_equal_groups: Number  # further roll-outs at most
     max_mean_ratio: Positive | None
     stop: StopConfig
 

@@ -42,7 +42,11 @@ NEEDS = {
     # others' turns are compared by their credits alone: a penalty, or a scale, is of one agent
     "algorithm.groups=prompt|episode": "algorithm.kl_in=loss algorithm.score_scaling=none "
     "algorithm.score_clip=null",
-    "algorithm.groups=episode": "algorithm.credit=all|sum|mean algorithm.collective_reward=true",
+    "algorithm.groups=episode": "algorithm.credit=all|sum|mean algorithm.collective_reward=true "
+    "algorithm.overlong=none|mask",  # an episode's turns are to have one credit
+    "algorithm.overlong=penalty": "algorithm.overlong_buffer",
+    "algorithm.overlong_buffer": "algorithm.overlong=penalty",
+    "algorithm.resample_equal_groups": "algorithm.advantages=group|leave_one_out",
     "algorithm.ratio=response|gspo": "algorithm.loss_average=responses",  # one loss of each
     "algorithm.loss_average_turns": "algorithm.loss_average=tokens",
     "algorithm.kl_loss=k3_corrected|full": "algorithm.kl_in=loss",
@@ -248,6 +252,10 @@ def of_batches(config: Config) -> Conflicts:
     if algorithm.kl_controller == "adaptive" and algorithm.kl_horizon * 5 <= turns:
         rule = f"must be above a fifth of the {turns} turns of a policy in an iteration"
         yield "algorithm.kl_horizon", f"{rule}, or algorithm.kl_coef would turn negative"
+    shortest = min(config.algorithm_of(n).sampling.min_response_tokens for n in algorithm.names())
+    if (algorithm.overlong_buffer or 0) >= shortest:
+        rule = f"must be below every limit of a response: min_response_tokens={shortest}"
+        yield "algorithm.overlong_buffer", rule
     together = hardware.microbatch_size * hardware.world
     if algorithm.max_mean_ratio is not None and together < algorithm.minibatch_size:
         rule = f"needs whole minibatches: hardware.microbatch_size times processes, {together}, is"

@@ -12,7 +12,7 @@ are compared with instead of each other, where that is more than the turns of on
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -235,6 +235,23 @@ def pool_of(episodes: Sequence[Episode], samples: int, by: str) -> Pool | None:
             groups.append(place // samples)
             credits.append(turn.credit or 0.0)
     return Pool(torch.tensor(credits), torch.tensor(groups))
+
+
+def equal_prompts(
+    episodes: Sequence[Episode], agents: Iterable[str], samples: int, by: str
+) -> list[int]:
+    """Numbers of the prompts that teach none of the agents: their groups have equal credits.
+
+    episodes: `samples` of each prompt, one after another, with credits; by: as of `groups_of`
+    """
+    taught, pool = set(), pool_of(episodes, samples, by)
+    for agent in agents:
+        own = [(n // samples, t) for n, e in enumerate(episodes) for t in e.turns]
+        own = [(place, turn) for place, turn in own if turn.agent == agent]
+        credits = torch.tensor([turn.credit or 0.0 for _, turn in own], dtype=torch.float32)
+        stats = group_statistics(credits, groups_of(episodes, agent, samples, by), pool)
+        taught |= {place for (place, _), equal in zip(own, stats.equal, strict=True) if not equal}
+    return [place for place in range(len(episodes) // samples) if place not in taught]
 
 
 class GroupStatistics(NamedTuple):

@@ -52,6 +52,17 @@ def mean_over_roles(episodes: Iterable[Episode]) -> None:
             turn.credit = total / len({one.role for one in episode.turns})
 
 
+def penalise_overlong(turns: Iterable[Turn], limit: int, buffer: int) -> None:
+    """Take from long responses' credits: 0 up to limit - buffer tokens, 1 at the limit.
+
+    Between them it grows evenly: the soft overlong punishment of DAPO (Yu et al., 2025, eq. 13).
+    """
+    for turn in turns:
+        if not turn.absent:
+            over = len(turn.response_ids) - (limit - buffer)
+            turn.credit = (turn.credit or 0.0) - max(0, over) / buffer
+
+
 @dataclass(frozen=True)
 class DebateCredit:
     """Credit of the answers in a debate: influence-aware scores plus incentives (Park et al.)."""

@@ -1,6 +1,7 @@
 """From the credits of an iteration to what each update aims at: groups, advantages, returns."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from cory.config import PPOConfig
-from cory.episode import Batch, Episode
+from cory.episode import Batch, Episode, Turn
 from cory.functional.advantages import (
     Pool,
     batch_normalised,
@@ -50,6 +51,25 @@ def compared(config: PPOConfig, episodes: Sequence[Episode], agent: str, batch: 
         pad(own, (0, len(batch) - len(own)), value=-1).to(device),
         None if pool is None else Pool(*(column.to(device) for column in pool)),
     )
+
+
+def without_cut_off(
+    batch: Batch, estimate: Estimate, turns: Sequence[Turn]
+) -> tuple[Batch, Estimate]:
+    """Both without the tokens of responses that the limit ended, which stay in their groups.
+
+    The overlong filtering of DAPO (Yu et al., 2025, 3.4): these have no part in the loss.
+
+    turns: of the batch, but for absent ones at its end
+    """
+    cut = [turn.cut_off for turn in turns] + [False] * (len(batch) - len(turns))
+    mask = batch.response_mask & ~torch.tensor(cut, device=batch.credits.device)[:, None]
+    logprobs, known, advantages = (
+        torch.where(mask, column, 0.0)
+        for column in (batch.logprobs, batch.ref_logprobs, estimate.advantages)
+    )
+    learnt = replace(batch, response_mask=mask, logprobs=logprobs, ref_logprobs=known)
+    return learnt, estimate._replace(advantages=advantages)
 
 
 # rewards (B,) of whole turns, their groups (B,), what they are compared with -> advantages (B,)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,7 +12,8 @@ from cory import distributed
 from cory.config import PPOConfig
 from cory.episode import Batch, Episode, Metrics, absent_turn, turns_of
 from cory.evaluation.evaluate import Evaluator, TeamEvaluator
-from cory.functional.advantages import Pool, equal_groups
+from cory.functional.advantages import Pool, equal_groups, equal_prompts
+from cory.functional.credit import penalise_overlong
 from cory.functional.logprobs import MAX_LOG_RATIO, corrected_kl, sampled_kl
 from cory.functional.losses import (
     LossAverage,
@@ -25,7 +26,7 @@ from cory.models.policy import Actor, PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut, limits_of
 from cory.trainers.components import Components
-from cory.trainers.estimates import Estimate, compared, estimator_of
+from cory.trainers.estimates import Estimate, compared, estimator_of, without_cut_off
 from cory.trainers.metrics import agent_metrics, value_metrics
 from cory.trainers.sanity_checks import CheckedUpdate, check_first_batch, checked_update
 from cory.trainers.steps import (
@@ -85,15 +86,8 @@ class PPOTrainer:
         Stopped while every episode waits for something outside; else it comes to its end.
         """
         clock = Clock()
-        limit = draw_limit(self.config.sampling, self.components.streams.length)
-        limits = limits_of(self.actors, self.config.sampling, self.components.streams.length)
-        self.episodes = self._roll_out(iteration, limit, limits)
-        clock.lap("rollout_s")
-        self.judge.score(self.episodes)
-        clock.lap("reward_s")
-        self.assign_credit(self.episodes)
-        metrics: Metrics = {"rollout/response_limit": float(limit)}
         learners = self.agents if self.learners is None else self.learners(iteration)
+        metrics = self._roll_out(iteration, learners, clock)
         for agent in self.agents.values():
             turns = turns_of(self.episodes, agent.name)
             missing = -len(turns) % self.config.minibatch_size  # in the last minibatch
@@ -113,15 +107,16 @@ class PPOTrainer:
         self.after_step(iteration)
         return metrics
 
-    def _roll_out(self, iteration: int, limit: int, limits: Mapping[str, int]) -> list[Episode]:
-        """Episodes about newly drawn prompts, of responses of at most `limit` tokens.
+    def _roll_out(self, iteration: int, learners: Collection[str], clock: Clock) -> Metrics:
+        """The iteration's episodes, scored and with credits, about newly drawn prompts.
 
-        limits: of actors with one of their own
+        Prompts that teach no learner anything give place to others, as often as the settings say
+        (DAPO's dynamic sampling); those that are left then stay.
         """
-        config = self.config
-        drawn = self.components.task.sample(self.prompts_drawn)
-        prompts = [prompt for prompt in drawn for _ in range(config.samples_per_prompt)]
-        key = self.components.streams.key_of_roll_out()
+        config, streams = self.config, self.components.streams
+        limit = draw_limit(config.sampling, streams.length)
+        limits = limits_of(self.actors, config.sampling, streams.length)
+        samples, key = config.samples_per_prompt, streams.key_of_roll_out()
         roll_out = RollOut(
             self.actors,
             limit,
@@ -131,10 +126,40 @@ class PPOTrainer:
             iteration=iteration,
             limits=limits,
         )
+        self.episodes = self._scored(roll_out, self.prompts_drawn, clock)
+        redrawn = 0
+        for again in range(config.resample_equal_groups):
+            equal = equal_prompts(self.episodes, learners, samples, config.groups)
+            if not equal:
+                break
+            further = replace(roll_out, key=(*key, "again", again))
+            fresh = self._scored(further, len(equal), clock)
+            for number, place in enumerate(equal):
+                start, end = place * samples, (place + 1) * samples
+                self.episodes[start:end] = fresh[number * samples : (number + 1) * samples]
+            redrawn += len(equal)
+        metrics: Metrics = {"rollout/response_limit": float(limit)}
+        return metrics | (
+            {"rollout/prompts_redrawn": float(redrawn)} if config.resample_equal_groups else {}
+        )
+
+    def _scored(self, roll_out: RollOut, count: int, clock: Clock) -> list[Episode]:
+        """Episodes about the next `count` prompts, with scores and credits."""
+        config, drawn = self.config, self.components.task.sample(count)
+        prompts = [prompt for prompt in drawn for _ in range(config.samples_per_prompt)]
         with ExitStack() as sampling_as_trained:
             for agent in self.agents.values():
                 sampling_as_trained.enter_context(agent.rolling_out())
-            return roll_out(self.play, prompts)
+            episodes = roll_out(self.play, prompts)
+        clock.lap("rollout_s")
+        self.judge.score(episodes)
+        clock.lap("reward_s")
+        self.assign_credit(episodes)
+        if config.overlong_buffer is not None:
+            for name in self.agents:
+                limit = roll_out.limits.get(name, roll_out.limit)
+                penalise_overlong(turns_of(episodes, name), limit, config.overlong_buffer)
+        return episodes
 
     def _learn(self, agent: PPOPolicy, batch: Batch, so_far: Metrics, iteration: int) -> Metrics:
         """Update one agent on its turns; the first update is checked before and after it.
@@ -152,10 +177,14 @@ class PPOTrainer:
         if config.samples_per_prompt > 1:
             own = Pool(batch.credits, groups.own)
             metrics[f"rollout/equal_groups/{agent.name}"] = equal_groups(*(groups.pool or own))
+        learnt = batch
+        if config.overlong == "mask":
+            turns = turns_of(self.episodes, agent.name)
+            learnt, estimate = without_cut_off(batch, estimate, turns)
         stage = Stage(iteration, config.iterations, agent.config.learning_rate)
         checked = checked_update(agent, self.agents) if first else nullcontext(CheckedUpdate())
         with checked as update:
-            metrics |= self.update(agent, batch, estimate, stage)
+            metrics |= self.update(agent, learnt, estimate, stage)
             # nothing has to move where the rewards of every group are equal ...
             idle = not estimate.advantages.any() and config.weight_decay == 0
             shares = ("policy/passed_over", "skipped_steps")

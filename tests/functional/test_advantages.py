@@ -10,6 +10,7 @@ from cory.functional.advantages import (
     RunningMoments,
     batch_normalised,
     equal_groups,
+    equal_prompts,
     gae,
     group_relative,
     groups_of,
@@ -182,6 +183,17 @@ def test_a_pool_is_of_all_agents_or_of_whole_episodes() -> None:
     assert_close(leave_one_out(*turns, joint), [-3.0, -3.0, 3.0, 3.0, 3.0, 0.0])
     assert pool_of(SPOKEN, 2, "turn") is pool_of(SPOKEN, 2, "agent") is None
     assert_close(equal_groups(*joint), 1 / 3)
+
+
+def test_a_prompt_teaches_nobody_where_all_groups_are_equal() -> None:
+    same = [spoken(1, 2, 9), spoken(1, 2, 9)]
+    of_b, of_a = [same[0], spoken(1, 2, 8)], [same[0], spoken(0, 2, 9)]
+    episodes = [*same, *of_b, *of_a, spoken(4, 4, 4), spoken(4, 4, 4)]
+    assert equal_prompts(episodes, ["a", "b"], 2, "turn") == [0, 3]
+    assert equal_prompts(episodes, ["a"], 2, "agent") == [0, 1, 3]
+    assert equal_prompts(episodes, ["b"], 2, "turn") == [0, 2, 3]
+    assert equal_prompts(episodes, ["a"], 2, "prompt") == [3]  # 1 and 2 differ within the pool
+    assert equal_prompts(episodes, ["a", "b"], 2, "episode") == [0, 1, 3]
 
 
 # mean 2, population variance 8 / 3, unbiased deviation 2

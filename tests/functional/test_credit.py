@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from cory.algorithms.cory import shared_sum
-from cory.episode import Episode, Prompt, Turn
+from cory.episode import Episode, Prompt, Turn, absent_turn
 from cory.functional.credit import (
     Change,
     answer_changes,
@@ -15,6 +15,7 @@ from cory.functional.credit import (
     outcome_decay,
     own_and_later,
     own_score,
+    penalise_overlong,
     repeats,
     transition_rates,
 )
@@ -136,3 +137,10 @@ def test_rates_are_shares_of_their_own_cases() -> None:
     flows = [shares[f"flow_{a}{b}"] for a in "rw" for b in "rw"]
     assert sum(flows) == pytest.approx(1.0)
     assert shares["flow_wr"] == pytest.approx(2 / 8)
+
+
+def test_the_last_tokens_before_the_limit_cost() -> None:
+    turns = [Turn("a", "a", 0, "", "", [1], [2] * n, credit=3.0) for n in (1, 6, 7, 9, 10)]
+    gone = absent_turn("a", "a", 0)
+    penalise_overlong([*turns, gone], limit=10, buffer=4)
+    assert [turn.credit for turn in turns] == [3.0, 3.0, 2.75, 2.25, 2.0] and gone.credit is None

@@ -59,7 +59,14 @@ async def play(prompt, team):
         await team.solver.say(prompt.text)
     return {"planner": len(answer.text) / 10, "solver": float("a" in answer.text)}
 """
+COARSE = PLAY.replace("len(answer.text) / 10", 'float("e" in answer.text)')
 TEAM = ["algorithm=team", "algorithm.play=team.py:play", "algorithm.agents=[planner,solver]"]
+ESTIMATORS = [
+    *(*TEAM, "algorithm.play=coarse.py:play", "advantages=magrpo", "algorithm.credit=sum"),
+    *("algorithm.samples_per_prompt=2", "algorithm.resample_equal_groups=2"),
+    *("algorithm.ratio=gspo", "algorithm.loss_average=responses", "algorithm.entropy_coef=0.01"),
+    *("algorithm.kl_loss=k3_corrected", "algorithm.kl_coef=0.5", "algorithm.score_scaling=none"),
+]
 LAYOUTS: dict[str, list[str]] = {
     "copies": [],
     "copies, small passes, checkpointing": [
@@ -108,13 +115,20 @@ LAYOUTS: dict[str, list[str]] = {
     ],
     "team": TEAM,
     "team x2, ZeRO-2": [*TEAM, "hardware=cpu2", "hardware.zero_stage=2"],
+    "estimators": ESTIMATORS,
+    "estimators x2, ZeRO-3, accumulation": [
+        *ESTIMATORS,
+        "hardware=cpu2",
+        "hardware.zero_stage=3",
+        "hardware.microbatch_size=1",
+    ],
 }
 # how far two passes over the same token are apart: rounding itself, in which layouts may differ
 ROUNDING = ("objective/sampler_gap_p99/", "objective/sampler_gap_max/")
 # shares of tokens past a bound: in mixed precision rounding decides about a token that lies at it
 AT_A_BOUND = ("ppo/value/clipfrac/", "ppo/policy/clipfrac/", "ppo/policy/passed_over/")
 ONE_TOKEN = 1.5 / 96  # of the 24 or so of a minibatch, in one of four updates
-KINDS = ("copies", "adapters", "4 bits", "mixed", "groups", "rloo", "debate", "team")
+KINDS = ("copies", "adapters", "4 bits", "mixed", "groups", "rloo", "debate", "team", "estimators")
 REFERENCE = {name: name for name in KINDS}
 
 
@@ -125,6 +139,7 @@ def trajectories(
     """What a run in each layout records."""
     folder = tmp_path_factory.mktemp("layouts")
     (folder / "team.py").write_text(PLAY)
+    (folder / "coarse.py").write_text(COARSE)
 
     def run(number: int) -> list[dict[str, Any]]:
         run_dir = folder / str(number)
@@ -158,6 +173,10 @@ def test_a_layout_gives_the_numbers_of_one_process(
             torch.testing.assert_close(
                 float(ours[key]), float(value), rtol=rtol, atol=near, msg=f"{key}: {ours[key]}"
             )
+
+
+def test_prompts_are_drawn_again(trajectories: dict[str, list[dict[str, Any]]]) -> None:
+    assert all(line["rollout/prompts_redrawn"] > 0 for line in trajectories["estimators"])
 
 
 def test_these_runs_learn(trajectories: dict[str, list[dict[str, Any]]]) -> None:

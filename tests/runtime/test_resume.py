@@ -132,14 +132,33 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_an_extended_run_ends_as_one_of_that_length(run: Run, tmp_path: Path) -> None:
-    whole = run("run_dir=whole", "algorithm.iterations=4", *EVEN)
+# Roll-outs that draw prompts again.
+AGAIN = (
+    *("checkpoint_every=1", "algorithm=team", "algorithm.agents=[one,two]"),
+    *("algorithm.play=mine.py:play", "advantages=at_grpo", "algorithm.samples_per_prompt=2"),
+    *("algorithm.resample_equal_groups=2", "algorithm.minibatch_size=4"),
+)
+MINE = """
+async def play(prompt, team):
+    first, second = await team.one.say(prompt.text), await team.two.say(prompt.text)
+    return float("e" in first.text + second.text)
+"""
+
+
+@pytest.mark.parametrize("words", [EVEN, AGAIN], ids=["cory", "drawn again"])
+def test_an_extended_run_ends_as_one_of_that_length(
+    run: Run, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    whole = run("run_dir=whole", "algorithm.iterations=4", *words)
     assert whole.wait() == 0, whole.err
-    short = run("run_dir=x", "algorithm.iterations=2", *EVEN)
+    drawn = [line.get("rollout/prompts_redrawn", 1) for line in metrics(tmp_path / "whole")]
+    assert min(drawn) > 0
+    short = run("run_dir=x", "algorithm.iterations=2", *words)
     assert short.wait() == 0, short.err
     assert [p.name for p in (tmp_path / "x" / "checkpoints").iterdir()] == ["000002"]
     first = (tmp_path / "x/metrics.jsonl").read_bytes()
-    longer = run("run_dir=x", "algorithm.iterations=4", *EVEN)
+    longer = run("run_dir=x", "algorithm.iterations=4", *words)
     assert longer.wait() == 0, longer.err
     assert "goes on with the run in x" in longer.out
     assert (tmp_path / "x/metrics.jsonl").read_bytes().startswith(first)
@@ -147,5 +166,5 @@ def test_an_extended_run_ends_as_one_of_that_length(run: Run, tmp_path: Path) ->
         assert (tmp_path / "x" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert files(tmp_path / "x/agents") == files(tmp_path / "whole/agents")
     assert json.loads((tmp_path / "x/record.json").read_text())["iterations"] == 4
-    again = run("run_dir=x", "algorithm.iterations=4", *EVEN)
+    again = run("run_dir=x", "algorithm.iterations=4", *words)
     assert again.wait() == 0 and "is complete" in again.out

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 
 from cory.config import Config
-from cory.episode import turns_of
+from cory.episode import Episode, Prompt, turns_of
 from cory.functional.advantages import gae, kl_penalised_rewards
 from cory.functional.logprobs import whiten
-from cory.trainers.estimates import Estimate
+from cory.models.bundle import ModelBundle
+from cory.rollout.scheduler import Play, RollOut
+from cory.seeding import Key
+from cory.trainers.estimates import Estimate, without_cut_off
 from cory.trainers.sanity_checks import FirstUpdateError
 from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, Updated, build, updates_of
@@ -133,3 +136,98 @@ def test_each_minibatch_is_averaged_by_itself(config_of: ConfigOf, average: str)
     lengths = batch.response_mask.sum(1).float()
     expected = -1.0 if average == "responses" else -float(lengths.mean() / 6)
     assert_close(found["ppo/loss/policy/agent_0"], expected, 1e-4)
+
+
+def test_what_the_limit_ended_has_no_part_in_the_loss(
+    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But in its group's mean: the loss is of the other responses, the penalty of theirs."""
+    monkeypatch.setattr(ModelBundle, "stops", frozenset(range(0, 320, 4)))
+    words = [*GRPO, "algorithm.overlong=mask", "algorithm.learning_rate=1e-2"]
+    trainer = build(config_of(*words, "algorithm.divide_by_std=false"), LetterShare(" "))
+    one = updates_of(trainer, 1)["agent_0"][0]
+    turns = turns_of(trainer.episodes, "agent_0")
+    cut = torch.tensor([turn.cut_off for turn in turns])
+    lengths = torch.tensor([len(turn.response_ids) for turn in turns])
+    assert 0 < int(cut.sum()) < 8
+    assert one.batch.response_mask.sum(1).tolist() == torch.where(cut, 0, lengths).tolist()
+    credits = torch.tensor(one.credits).view(2, 4)
+    above = (credits - credits.mean(1, keepdim=True)).flatten()
+    assert_close(one.estimate.advantages[:, 0], torch.where(cut, 0.0, above))
+    agent = trainer.agents["agent_0"]
+    batch = agent.annotate(turns)
+    away = torch.where(batch.response_mask, batch.ref_logprobs - batch.logprobs, 0.0)
+    k3 = (away.exp() - 1 - away).sum(1) / lengths
+    learnt, estimate = without_cut_off(batch, one.estimate, turns)
+    found = trainer.update(agent, learnt, estimate, Stage(0, 1, 1e-12))
+    assert_close(found["ppo/loss/kl/agent_0"], float(k3[~cut].mean()), 1e-4)
+    assert_close(found["ppo/loss/policy/agent_0"], -float(above[~cut].mean()), 1e-4)
+    assert k3.min() > 0
+
+
+def test_a_run_goes_on_where_the_limit_ended_everything(config_of: ConfigOf) -> None:
+    trainer = build(config_of(*GRPO, "algorithm.overlong=mask"), LetterShare())
+    metrics = trainer.step(0)
+    assert metrics["rollout/truncated_share/agent_0"] == 1
+    assert metrics["ppo/gradient_norm/agent_0"] == 0 and trainer.agents["agent_0"].updates == 0
+
+
+def test_the_penalty_is_by_the_limit_that_was_drawn(config_of: ConfigOf) -> None:
+    words = ["algorithm.overlong=penalty", "algorithm.overlong_buffer=2"]
+    words += [
+        "algorithm.sampling.min_response_tokens=3",
+        "algorithm=cory",
+        "algorithm.credit=later",
+    ]
+    trainer = build(config_of(*words), LetterShare())
+    limits = {trainer.step(number)["rollout/response_limit"] for number in range(3)}
+    assert len(limits) > 1
+    for episode in trainer.episodes:
+        first, second = episode.turns
+        assert len(second.response_ids) in limits  # the random model does not stop
+        assert second.credit == second.score - 1  # type: ignore[operator]
+        assert first.credit == pytest.approx(first.score + second.score - 1)  # type: ignore[operator]
+
+
+class Coarse(LetterShare):
+    """Scores differ within the groups of these prompts, which are numbered as they come."""
+
+    def __init__(self, *teaching: int) -> None:
+        super().__init__()
+        self.teaching, self.seen = teaching, list[str]()
+
+    def score(self, episodes: list[Episode]) -> None:
+        for number, episode in enumerate(episodes):
+            if number % 4 == 0:
+                self.seen.append(episode.prompt.text)
+            differ = len(self.seen) - 1 in self.teaching
+            episode.turns[0].score = float(number % 2 if differ else len(self.seen))
+
+
+def test_prompts_that_teach_nothing_give_place_to_others(
+    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the first two, the second teaches; then the fourth. In the next iteration none does."""
+    keys: list[Key] = []
+    made = RollOut.__call__
+
+    def noted(self: RollOut, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
+        keys.append(self.key)
+        return made(self, play, prompts)
+
+    monkeypatch.setattr(RollOut, "__call__", noted)
+    words = [*GRPO, "algorithm.resample_equal_groups=3"]
+    judge = Coarse(1, 3)
+    trainer, plain = build(config_of(*words), judge), build(config_of(*GRPO), LetterShare())
+    metrics = trainer.step(0)
+    assert len(judge.seen) == len({*judge.seen}) == 4
+    assert [e.prompt.text for e in trainer.episodes] == [judge.seen[3]] * 4 + [judge.seen[1]] * 4
+    assert metrics["rollout/prompts_redrawn"] == 2 and metrics["rollout/equal_groups/agent_0"] == 0
+    assert keys == [keys[0], (*keys[0], "again", 0), (*keys[0], "again", 1)]
+    metrics = trainer.step(1)
+    assert len(judge.seen) == 4 + 8 and len(keys) == 7
+    assert metrics["rollout/prompts_redrawn"] == 6 and metrics["rollout/equal_groups/agent_0"] == 1
+    keys.clear()
+    assert "rollout/prompts_redrawn" not in plain.step(0) | plain.step(1)
+    trainer.step(2), plain.step(2)
+    assert keys[2] == keys[-1]  # later roll-outs have the numbers that they would have had
