@@ -176,7 +176,7 @@ def test_a_layout_gives_the_numbers_of_one_process(
 
 
 def test_prompts_are_drawn_again(trajectories: dict[str, list[dict[str, Any]]]) -> None:
-    assert all(line["rollout/prompts_redrawn"] > 0 for line in trajectories["estimators"])
+    assert any(line["rollout/prompts_redrawn"] > 0 for line in trajectories["estimators"])
 
 
 def test_these_runs_learn(trajectories: dict[str, list[dict[str, Any]]]) -> None:

@@ -173,12 +173,8 @@ def test_a_run_goes_on_where_the_limit_ended_everything(config_of: ConfigOf) -> 
 
 
 def test_the_penalty_is_by_the_limit_that_was_drawn(config_of: ConfigOf) -> None:
-    words = ["algorithm.overlong=penalty", "algorithm.overlong_buffer=2"]
-    words += [
-        "algorithm.sampling.min_response_tokens=3",
-        "algorithm=cory",
-        "algorithm.credit=later",
-    ]
+    words = ["algorithm=cory", "algorithm.credit=later", "algorithm.overlong=penalty"]
+    words += ["algorithm.overlong_buffer=2", "algorithm.sampling.min_response_tokens=3"]
     trainer = build(config_of(*words), LetterShare())
     limits = {trainer.step(number)["rollout/response_limit"] for number in range(3)}
     assert len(limits) > 1
