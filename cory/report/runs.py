@@ -24,6 +24,7 @@ TITLES = {
     "eval/verifier_accuracy": "accuracy of verdicts on answers:",
     "eval/greedy": "held-out, greedy:",
     "eval/score": "held-out reward,",
+    "eval/nll": "held-out answers (nats per token),",
     "eval/solved": "games solved with",
     "objective/score": "reward in training,",
     "objective/kl": "KL to the reference (nats),",
@@ -38,6 +39,7 @@ JUDGED_BY = (
     rf"eval/pass_at_\d+/{AGENT}",
     rf"eval/score/{AGENT}",
     r"eval/solved/.+",
+    rf"eval/nll/{AGENT}",
     rf"objective/score/{AGENT}",
     r"(supervised|offline|verifier)/loss(/.+)?",
 )

@@ -28,7 +28,7 @@ SHOWN = (
     r"eval/(win_rate(_\w+)?|solved)/.+",
     r"eval/(vote|right)/turn_\d+",
     r"eval/verifier_(auc|accuracy)/natural",
-    r"eval/(pass_at_\d+|greedy|score)/.+",
+    r"eval/(pass_at_\d+|greedy|score|nll)/.+",
     rf"objective/(score|kl)/{AGENT}",
     rf"objective/combined/{AGENT}",
     r"(supervised|offline|verifier)/(loss|kl)(/.+)?",
