@@ -99,6 +99,7 @@ class Turn(TokenRow):
     # log-probability of each token under the distribution that it was sampled from
     sampler_logprobs: list[float] = field(default_factory=list)
     cut_off: bool = False  # whether the limit on its tokens ended it
+    asked: Context = ""  # `context` before it was rendered
     thinking: str = ""  # what was said before it in private
     thinking_tokens: int = 0  # of `response_ids`, which begin with it
     summary: str | None = None  # set by a debate: the summary of the others' last answers it saw

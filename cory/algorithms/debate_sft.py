@@ -58,7 +58,7 @@ class BestDebates:
             for place, turn in enumerate(episode.turns):
                 number, agent = divmod(place, config.agents)
                 if number + 1 in config.trained and not turn.absent:
-                    example = Example(turn.context_ids, turn.response_ids, 1.0)
+                    example = Example(turn.context_ids, turn.response_ids, 1.0, turn.asked)
                     examples[config.policy(number, agent)].append(example)
         metrics = roll_out_metrics(episodes, config.agents) | {
             "supervised/score/team": sum(map(mean_score, episodes)) / len(episodes),

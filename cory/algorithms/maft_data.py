@@ -135,11 +135,12 @@ class DebateCollector:
         (name,) = self.config.names()
         examples = []
         for episode in episodes:
-            bare = episode.turns[0].context_ids
+            bare = episode.turns[0]
             for turn in episode.turns:
                 right = self.components.task.is_right(turn.response, str(episode.prompt.answer))
                 if not turn.absent and right:
-                    examples.append(Example(bare, turn.response_ids, 1.0))
+                    own = Example(bare.context_ids, turn.response_ids, 1.0, bare.asked)
+                    examples.append(own)
                     break
         return {name: examples}
 
@@ -159,7 +160,7 @@ def answers_in(
 
 def example_of(turn: Turn) -> Example:
     """A turn as a training example."""
-    return Example(turn.context_ids, turn.response_ids, 1.0)
+    return Example(turn.context_ids, turn.response_ids, 1.0, turn.asked)
 
 
 def debate_metrics(

@@ -46,7 +46,7 @@ class GivenAnswers:
         """The prompt as the agent sees it, and the answer's tokens, the end included."""
         texts = self.policy.texts
         answer = texts.answer_ids(str(prompt.answer_text))
-        return Example(texts.context_ids(prompt.opening), answer, 1.0)
+        return Example(texts.context_ids(prompt.opening), answer, 1.0, prompt.opening)
 
     def fits(self, example: Example) -> bool:
         return example.tokens <= self.longest

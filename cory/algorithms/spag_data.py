@@ -215,13 +215,15 @@ class GameCollector:
                     continue
                 state = GameState(played.word, played.max_turns, played.utterances[:place])
                 own = None if sampled is None else sampled[place]
+                context = self._context(state, role, (*key, place))
                 yield OfflineExample(
-                    array("i", texts.context_ids(self._context(state, role, (*key, place)))),
+                    array("i", texts.context_ids(context)),
                     array("i", own or texts.answer_ids(text)),
                     role,
                     weight,
                     worth * part,
                     self.lesson.kl_share(turns),
+                    context if self.components.config.export_examples else "",
                 )
 
     def _context(self, state: GameState, role: str, key: tuple[int, ...]) -> Context:

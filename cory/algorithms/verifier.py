@@ -193,7 +193,7 @@ class AnswerCollector:
         responses = [turn.response for turn in answers.turns]
         rows = readings(texts, [question] * len(responses), responses, None)
         fitting = [
-            Example(context, response, float(bool(turn.right)))
+            Example(context, response, float(bool(turn.right)), answers.prompt.opening)
             for turn, (context, response) in zip(answers.turns, rows, strict=True)
             if len(context) + len(response) <= config.max_tokens
         ]

@@ -179,6 +179,7 @@ class Config(Settings):
     samples_kept: Number
     checkpoint_every: Number  # iterations; 0: after the last one, or where it is asked to stop
     export_every: Number  # iterations between agents written as folders; 0: only at the end
+    export_examples: bool  # what is learnt, as JSON lines
     keep_last: Count
     keep_state: bool  # keep a finished run's last checkpoint, to give it more iterations later
     keep_best: Text | None

@@ -60,6 +60,7 @@ NEEDS = {
     # one set of games; prompts_per_iteration says how many
     "algorithm.collect_only": "algorithm.iterations=1 algorithm.iterations_per_epoch=null|1 "
     "algorithm.games=self_play|scripted|endpoint",
+    "export_examples": "algorithm=maft|sft|debate_sft|verifier|imitation|spag",  # others have none
     "algorithm.instructions.source=hub|path": "algorithm.instructions.path",
     "task.source=path|hub": "task.path",
     "task.source=generated": "task.kinds task.train_problems task.test_problems",

@@ -59,7 +59,9 @@ class FinishedGame(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"])) or "it"
-            raise ConfigError(f"{place}: {first['msg']}") from None
+            made = "; these are examples: take the games that they were made of"
+            hint = made if '"query"' in line and '"target"' in line else ""
+            raise ConfigError(f"{place}: {first['msg']}{hint}") from None
         require(bool(tokens(read.word)), f"word: must have letters or digits, got '{read.word}'")
         for number, one in enumerate(read.utterances):
             role = game.roles[number % 2]

@@ -154,6 +154,7 @@ class Policy:
                 role=one.role,
                 round=one.round,
                 context=text,
+                asked=one.context,
                 response=heard,
                 thinking=thought,
                 thinking_tokens=count,

@@ -227,6 +227,19 @@ class Texts:
         thought, _ = apart(self.response(context, ids[:count], plain), opened=True)
         return count, thought, rest.lstrip()
 
+    def pair(self, asked: Context, context: Sequence[int], ids: Sequence[int]) -> dict[str, Any]:
+        """`prompt` and `completion` as TRL's SFTTrainer takes them: texts, or messages of a chat.
+
+        asked: the context, of the token ids `context`; ids: of what is learnt after it
+        """
+        said = self.response(context, ids)
+        if not self.chat:
+            return {"prompt": asked, "completion": said}
+        if opens(self.render(asked)):
+            said = f"{OPEN}\n{said}"
+        answer = {"role": "assistant", "content": said}
+        return {"prompt": self._opened(as_messages(asked)), "completion": [answer]}
+
     @cached_property
     def asked(self) -> Context:
         """A sample prompt that the template takes: a message, after one of the system if need be.

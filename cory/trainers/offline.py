@@ -5,6 +5,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from cory import distributed
 from cory.config import ConfigError, OfflineConfig
-from cory.episode import Episode, Metrics, TokenRow
+from cory.episode import Context, Episode, Metrics, TokenRow
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import OfflineLoss, utterance_logprobs
 from cory.models.policy import Policy
@@ -29,6 +30,7 @@ from cory.trainers.steps import (
     Stage,
     Stateful,
     add_step,
+    export_examples,
     load_states,
     minibatches,
     optimiser_step,
@@ -54,6 +56,7 @@ class OfflineExample(TokenRow):
     weight: float  # in the mean over a minibatch's examples
     advantage: float
     kl_share: float = 1.0  # of the KL to the reference, beside the weight
+    asked: Context = ""  # the context before it was rendered, where examples are exported
     reference: float = math.nan  # log-probability under the reference, once it is known
 
 
@@ -150,6 +153,16 @@ class OfflineTrainer:
         """
         stored = self.collect(epoch, again)
         self.games, self.episodes = stored.examples, stored.episodes
+        config, texts = self.components.config, self.policy.texts
+        if config.export_examples:
+            rows = (
+                texts.pair(e.asked, e.context_ids, e.response_ids)
+                | {"role": e.source, "weight": e.weight, "advantage": e.advantage}
+                for own in self.games
+                for e in own
+            )
+            first = epoch * self.config.per_epoch
+            export_examples(Path(config.run_dir), first, self.policy.name, rows)
         if not again:
             stream = self.components.streams.shuffle
             self.order = torch.randperm(len(self.games), generator=stream).tolist()

@@ -1,9 +1,11 @@
 """What all trainers share: minibatches and optimiser steps on them, time, bounds, kept state."""
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -14,6 +16,7 @@ from cory.config import AlgorithmConfig
 from cory.episode import Metrics
 from cory.functional.losses import share_of_peak
 from cory.models.policy import Policy
+from cory.runs.files import Line, write_whole
 
 Row = TypeVar("Row")  # of a minibatch; in `paced` all of one
 
@@ -162,3 +165,17 @@ def load_states(components: Mapping[str, Stateful], states: Mapping[str, Any]) -
     """Restore each component from `states`."""
     for name, component in components.items():
         component.load_state_dict(states[name])
+
+
+def export_examples(run_dir: Path, iteration: int, policy: str, rows: Iterable[Line]) -> None:
+    """Write what a policy learns from this iteration on to `examples/`; none writes no file.
+
+    iteration: from 0, as in the name of its folder from 1
+    Every process calls this, and one writes.
+    """
+    if distributed.rank() == 0 and (
+        text := "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+    ):
+        path = run_dir / "examples" / str(iteration + 1) / f"{policy}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from cory.config import SupervisedConfig
-from cory.episode import Episode, Metrics, TokenRow
+from cory.episode import Context, Episode, Metrics, TokenRow
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import weighted_nll
 from cory.models.policy import Policy
@@ -22,6 +23,7 @@ from cory.trainers.steps import (
     Clock,
     Stage,
     add_step,
+    export_examples,
     load_states,
     minibatches,
     optimiser_step,
@@ -38,6 +40,7 @@ class Example(TokenRow):
     context_ids: list[int]  # not empty
     response_ids: list[int]  # empty: nothing is learnt from it
     label: float  # for the loss: right or wrong, or a weight
+    asked: Context = ""  # the context before it was rendered
 
 
 @dataclass
@@ -104,6 +107,13 @@ class SupervisedTrainer:
         clock = Clock()
         collected = self.collect(iteration)
         metrics = dict(collected.metrics)
+        if self.components.config.export_examples:
+            for name, policy in self.agents.items():
+                rows = (
+                    policy.texts.pair(e.asked, e.context_ids, e.response_ids) | {"label": e.label}
+                    for e in collected.examples[name]
+                )
+                export_examples(Path(self.components.config.run_dir), iteration, name, rows)
         clock.lap("rollout_s")
         for name, policy in self.agents.items():
             metrics |= self._learn(policy, collected.examples[name], iteration)

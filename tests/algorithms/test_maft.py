@@ -154,6 +154,8 @@ def test_agreeing_answers_of_all_turns_and_agents_train_one_model(maft: Settings
         ]
     assert [(e.context_ids, e.response_ids) for e in examples] == expected
     assert len(expected) > 4
+    texts = trainer.agents["single"].texts
+    assert all(texts.context_ids(e.asked) == e.context_ids for e in examples)
 
 
 def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: Settings) -> None:
@@ -177,6 +179,8 @@ def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: Settings) -> None:
             hinted += 1
     assert [(e.context_ids, e.response_ids) for e in examples] == expected
     assert 0 < hinted < len(expected)
+    texts = trainer.agents["single"].texts
+    assert all(texts.context_ids(e.asked) == e.context_ids for e in examples)
 
 
 @pytest.mark.slow

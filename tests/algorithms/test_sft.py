@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from datasets import load_dataset
 
 from cory.config import Config, builder, parse_config
 from cory.evaluation.responses import EvalRequest
@@ -87,6 +88,35 @@ def test_the_answers_tokens_and_the_end_are_learnt(own: Make, form: str) -> None
     assert sorted(pairs) == expected
     again = trainer.collect(1).examples["agent_0"]
     assert sorted(map(repr, again)) == sorted(map(repr, learnt))
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_what_is_learnt_is_exported_for_other_trainers(
+    own: Make, tmp_path: Path, chat: bool
+) -> None:
+    """Prompt and completion, rendered and tokenised again, are what was learnt."""
+    words = ["export_examples=true", f"model.chat={chat}"]
+    trainer = trainer_of(own(texts(8), *words, *(["model.system=Hi."] if chat else [])))
+    trainer.step(0)
+    trainer.step(1)
+    files = sorted((tmp_path / "run" / "examples").rglob("*.jsonl"))
+    assert [str(file.relative_to(tmp_path / "run" / "examples")) for file in files] == [
+        "1/agent_0.jsonl",
+        "2/agent_0.jsonl",
+    ]
+    rows = load_dataset("json", data_files=[*map(str, files)], split="train", cache_dir=tmp_path)
+    again = trainer_of(own(texts(8), *words[1:], *(["model.system=Hi."] if chat else [])))
+    learnt = [e for n in (0, 1) for e in again.collect(n).examples["agent_0"]]
+    tokenizer = again.agents["agent_0"].bundle.tokenizer
+    assert len(rows) == len(learnt) == 8
+    for row, example in zip(rows, learnt, strict=True):
+        if chat:
+            assert row["prompt"][0] == {"role": "system", "content": "Hi."}
+            text = tokenizer.apply_chat_template(row["prompt"] + row["completion"], tokenize=False)
+            assert tokenizer.decode([*example.context_ids, *example.response_ids]) + "\n" == text
+        else:
+            text = row["prompt"] + row["completion"] + tokenizer.eos_token
+            assert tokenizer(text).input_ids == [*example.context_ids, *example.response_ids]
 
 
 def test_long_examples_are_left_out_and_told(own: Make, capsys: pytest.CaptureFixture[str]) -> None:

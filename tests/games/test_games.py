@@ -28,6 +28,7 @@ def test_a_bad_line_is_refused_by_its_number(tmp_path: Path) -> None:
     good = '{"word": "cat", "max_turns": 2, "turns": [{"role": "attacker", "text": "a"}]}'
     for bad, said in (
         ("{", "it: Invalid"),
+        ('{"query": "a", "target": "b"}', "word: Field required; these are examples"),
         (good.replace("att", "xxx"), "turns.0.role: must be"),
         (good.replace("cat", "?!"), "word: must have letters"),
         (good[:-1] + ', "winners": ["Attacker"]}', "winners: must be roles (attacker"),

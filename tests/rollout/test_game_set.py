@@ -13,6 +13,7 @@ from cory.config import Config
 from cory.games.rules import BROKE_RULES, rules_of
 from cory.rewards.game_outcome import GameOutcome
 from cory.runs import signals
+from cory.runs.files import read_lines
 from cory.runs.signals import Stopped
 from cory.runtime.worker import build_components
 from cory.trainers.offline import OfflineTrainer
@@ -155,6 +156,7 @@ def test_games_in_the_form_of_spag_s_released_files_are_learnt(
             "algorithm.iterations=1",
             f"algorithm.games={path}",
             "algorithm.threshold=0",
+            "export_examples=true",
             "algorithm.prompts_per_iteration=3",
             "algorithm.sampling.min_response_tokens=24",
             "algorithm.sampling.max_response_tokens=24",
@@ -165,8 +167,16 @@ def test_games_in_the_form_of_spag_s_released_files_are_learnt(
     wins = {key: found[f"game/{key}"] for key in ("attacker_wins", "defender_wins", "ties")}
     assert wins == pytest.approx(dict.fromkeys(wins, 1 / 3)) and found["game/learnt"] == 2
     decode = trainer.policy.bundle.tokenizer.decode
-    learnt = [decode(one.response_ids[:-1]) for own in trainer.games or [] for one in own]
-    assert sorted(text.strip() for text in learnt) == [said["bad"][1], said["movie"][0]]
+    examples = [one for own in trainer.games or [] for one in own]
+    learnt = [decode(one.response_ids[:-1]).strip() for one in examples]
+    assert sorted(learnt) == [said["bad"][1], said["movie"][0]]
+    rows = read_lines(tmp_path / "run" / "examples" / "1" / "agent_0.jsonl")
+    assert [(r["completion"].strip(), r["role"], r["weight"], r["advantage"]) for r in rows] == [
+        (text, e.source, e.weight, e.advantage) for text, e in zip(learnt, examples, strict=True)
+    ]
+    assert [trainer.policy.texts.context_ids(r["prompt"]) for r in rows] == [
+        [*e.context_ids] for e in examples
+    ]
 
 
 def test_only_broken_rules_lose_a_game(config_of: Settings, tiny_model: str) -> None:

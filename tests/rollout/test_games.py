@@ -82,6 +82,20 @@ def test_games_that_ended_drop_out() -> None:
     assert over[0].ids == [[2], [2]]
 
 
+def test_what_is_thought_in_private_is_neither_judged_nor_shown() -> None:
+    """Both think of the word; a thought that has no end says nothing to the other."""
+    texts = {
+        "film 0": "<think>It is film.</think>\n\nYou see it there.",
+        "film 1": "<think>A film? I know the word! It is film</think> Where?",
+        "film 2": "<think>film film",
+        "film 3": "<think>Now.</think>I know the word! It is film",
+    }
+    ((game,), _, _) = run(texts, ["film"])
+    assert game is not None and game.outcome.reason == "guessed"
+    said = [one.text for one in game.utterances]
+    assert said == ["You see it there.", "Where?", "", "I know the word! It is film"]
+
+
 def test_scripts_and_remote_models_play_beside_agents() -> None:
     """A script draws its own numbers for each game and utterance; nobody samples their tokens."""
     drawn: list[float] = []

@@ -7,6 +7,7 @@ from typing import Any
 
 from cory.config import SamplingConfig
 from cory.episode import Asked, Context, Episode, Prompt, Turn
+from cory.models.tokenization import apart
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut
 
@@ -52,9 +53,8 @@ class ScriptedActor:
             parts.setdefault((one.role, one.round), []).append(one.context)
         self.script.shown += [(self.name, *part, shown) for part, shown in parts.items()]
         said = [(one, self.script.say(self.name, one)) for one in asked]
-        return [
-            None
-            if text is None
-            else Turn(self.name, one.role, one.round, str(one.context), text, [1], [2])
-            for one, text in said
-        ]
+        return [None if text is None else self.turn(one, *apart(text)) for one, text in said]
+
+    def turn(self, one: Asked, thought: str, heard: str) -> Turn:
+        context = str(one.context)
+        return Turn(self.name, one.role, one.round, context, heard, [1], [2], thinking=thought)
