@@ -156,6 +156,7 @@ class GameCollector:
                 round=place // 2,
                 context="",
                 response=said.text,
+                thinking=said.thinking or "",
                 context_ids=[],
                 response_ids=(None if played.ids is None else played.ids[place]) or TEXT_ONLY,
                 score=self.reward.worth(outcome, said.role),

@@ -267,6 +267,11 @@ def of_models(config: Config) -> Conflicts:
     """Dropout, split weights, lengths of responses; chats; what a run starts from."""
     algorithm = config.algorithm
     for group, model in config.models.items():
+        told = {"system": model.system}
+        told |= {f"template.{name}": value for name, value in dict(model.template).items()}
+        for key, value in told.items() if algorithm.speaks_remotely() else ():
+            if value is not None:
+                yield f"{group}.{key}", "is not for a model behind an endpoint, which alone speaks"
         for key, on in (("dropout", model.dropout), ("value_dropout", model.value_dropout > 0)):
             if on and not isinstance(algorithm, SupervisedConfig):
                 rule = "needs an algorithm whose updates compare with no earlier pass"

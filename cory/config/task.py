@@ -23,7 +23,7 @@ from cory.config.base import (
     matching,
     with_fields,
 )
-from cory.config.model import EndpointConfig, PackedConfig, PrecisionConfig
+from cory.config.model import EndpointConfig, PackedConfig, PrecisionConfig, TemplateConfig
 
 # what text from a new "Question:" on counts for, in a response
 IGNORED, NO_ANSWER = "ignored", "no_answer"
@@ -218,6 +218,8 @@ class VerifierRewardConfig(PackedConfig):
     path: Text  # folder of a verifier: agents/verifier of a run with algorithm=verifier
     base: Text | None  # what an adapter lies on; None: what its folder names
     chat: bool  # questions go through its tokenizer's chat template, as while it was trained
+    template: TemplateConfig
+    system: Words | None
     batch_size: Count  # responses per forward pass
 
 

@@ -112,6 +112,7 @@ class GameEvaluator:
                     "agent": match.who if match.role in (None, said.role) else match.opponent,
                     "role": said.role,
                     "context": None,
+                    **({"thinking": said.thinking} if said.thinking else {}),
                     "response": said.text,
                     "score": self.reward.worth(outcome, said.role),
                     "tokens": None if own is None else len(own),

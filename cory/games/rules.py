@@ -23,6 +23,7 @@ class GameUtterance:
 
     role: str
     text: Annotated[str, Field(validation_alias=AliasChoices("text", "content"))]  # SPAG's files
+    thinking: str | None = None  # what the role said to itself before; no rule reads it
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,10 @@ class GameState:
     max_turns: int
     utterances: tuple[GameUtterance, ...] = ()
 
-    def after(self, role: str, text: str) -> GameState:
+    def after(self, role: str, text: str, thinking: str | None = None) -> GameState:
         """The state after `role` says `text`."""
-        return GameState(self.word, self.max_turns, (*self.utterances, GameUtterance(role, text)))
+        said = GameUtterance(role, text, thinking)
+        return GameState(self.word, self.max_turns, (*self.utterances, said))
 
     def next_role(self, roles: tuple[str, str]) -> str:
         """The role of the next utterance, of the roles in their order within a turn."""

@@ -119,7 +119,9 @@ class Verifier(Reward):
         self.source = whole_model(config), "reward.base" if self.adapter else "reward.path"
         self.tokenizer = load_tokenizer(*self.source)
         path, setting = self.source
-        self.texts = Texts(self.tokenizer, f"{setting}={path}", config.chat)
+        said = f"{setting}={path}"
+        texts = Texts(self.tokenizer, said, config.chat, config.template, "reward.template")
+        self.texts = texts.with_system(config.system, "reward.system")
         self.model = self._model(device)
         cast_weights(self.model, DTYPES[config.precision])
         self.model.to(device).eval().requires_grad_(False)

@@ -67,8 +67,8 @@ class WordGame:
         outcome = None
         while outcome is None:
             role = position.next_role(self.rules.roles)
-            text, own = await self._utterance(role, position, cast)
-            position = position.after(role, text)
+            said, own = await self._utterance(role, position, cast)
+            position = position.after(role, *said)
             ids.append(own)
             outcome = self.rules.outcome(position)
         game = FinishedGame(**vars(position), **vars(outcome), ids=ids if any(ids) else None)
@@ -77,16 +77,20 @@ class WordGame:
 
     async def _utterance(
         self, role: str, position: GameState, cast: Cast
-    ) -> tuple[str, list[int] | None]:
-        """What a role says, and the tokens that were sampled, EOS included; None: none were."""
+    ) -> tuple[tuple[str, str | None], list[int] | None]:
+        """What a role says, with what it thinks before, and the tokens that were sampled.
+
+        EOS is one of these; None: none were.
+        """
         seat = self.seats[role]
         if not isinstance(seat.player, str):
             draws = generator((*cast.key, len(position.utterances)))
-            return seat.player(position, draws), None
+            return (seat.player(position, draws), None), None
         fits = self.fits if not seat.remote else lambda context: True
         shown = fitting(self.wording, fits, position, role, None, seat.form)
         said = await cast[seat.player].say(shown, role)
-        return said.response.strip(), None if seat.remote else said.response_ids
+        text = said.response.strip(), said.thinking or None
+        return text, None if seat.remote else said.response_ids
 
 
 def form_of(texts: Texts) -> Form:

@@ -166,6 +166,9 @@ def build_components(config: Config) -> Components:
     speaking = [] if algorithm.speaks_remotely() else bundles
     for one in speaking:
         check_context(config, one)
+        shown, key = one.texts.template.date, f"{one.group}.template.date"
+        if shown is not None and one.config.template.date is None:
+            distributed.note(f"{one.said} is told on every day that it is {shown} ({key})")
     task: Task = builder("task", config.task.name)(config.task, bundle.tokenizer, streams.data)
     run = RunFacts(Path(config.run_dir), algorithm.iterations)
     reward: Reward = builder("reward", config.reward.name)(config.reward, task, device, run)

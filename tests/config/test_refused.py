@@ -141,6 +141,8 @@ algorithm.endpoint.base_url=https://h/chat/completions -> algorithm.endpoint.bas
 algorithm.endpoint.base_url='http://h/v1' -> algorithm.endpoint.base_url: would send the key without
 algorithm.iterations=1 -> algorithm.endpoint={...}: needs algorithm.iterations=0 and algorithm.pol
 algorithm.diversity.nll_others=true -> needs algorithm.endpoint=null, got {...}
+model.system=Hi -> model.system=Hi: is not for a model behind an endpoint
+model.template.enable_thinking=false -> model.template.enable_thinking=false: is not for a model
 """,
     "maporl_of_texts": """
 algorithm.alpha=[1.0,1.0] -> algorithm.bonus_from=ground_truth: needs a task with

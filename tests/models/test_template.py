@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from cory.config.model import TemplateConfig
 from cory.models.tokenization import Texts
+from cory.rewards.verifier import Verifier
 from cory.runtime.worker import build_components
 from tests.support.chat_models import chat_tokenizer, save_chat_model
 from tests.support.composing import parsed
@@ -100,6 +102,34 @@ def test_what_a_template_does_not_show_is_refused_before_weights_are_loaded(
     message = refusal(lambda: build_components(config))
     for part in said.format(path=path).split("|"):
         assert part in message, message
+
+
+def test_a_verifier_reads_questions_as_the_model_does(tmp_path: Path) -> None:
+    folder = save_chat_model("llama3", tmp_path)
+    (tmp_path / "value_head.safetensors").touch()
+    words = ["reward=verifier", f"reward.path={folder}", "model.chat=true"]
+
+    def refused(*more: str) -> str:
+        config = parsed("experiment=maporl/gsm8k_maporl", *words, *more).reward
+        return refusal(lambda: Verifier(config, task, torch.device("cpu"), None))
+
+    task: Any = None
+    said = refused("model.template.enable_thinking=false")
+    assert said.startswith("reward.template.enable_thinking=false: the chat template of rew")
+    (tmp_path / "chat_template.jinja").write_text(DROPS)
+    assert refused("model.system=Hi").startswith("reward.system=Hi: the chat template of reward.p")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [([], True), (["model.template.date=1 Dec 2031"], False)]
+)
+def test_a_date_that_nobody_chose_is_said(
+    words: list[str], told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = save_chat_model("llama3", tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    refusal(lambda: build_components(parsed(f"model.path={path}", "model.chat=true", *words)))
+    assert ("26 Jul 2024 (model.template.date)" in capsys.readouterr().err) == told
 
 
 def test_a_date_is_a_day() -> None:

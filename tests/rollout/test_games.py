@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from cory.config import Config, ConfigError
 from cory.episode import Asked, Context, Prompt, Turn
+from cory.evaluation.games import Match
 from cory.games.rules import GameState, rules_of
 from cory.games.transcript import FinishedGame
 from cory.rollout.games import Seat, WordGame, fitting
@@ -194,7 +196,10 @@ def test_a_chat_model_is_shown_messages_as_it_plays_and_as_it_learns(
 
     def turns(asked: Sequence[Asked], *how: Any) -> list[Turn]:
         shown.extend(one.context for one in asked)
-        return speak(asked, *how)
+        said = speak(asked, *how)
+        for turn in said:
+            turn.thinking = "plan"
+        return said
 
     monkeypatch.setattr(policy, "turns", turns)
     seats = collector.opponents.seats("x", "itself")
@@ -205,7 +210,14 @@ def test_a_chat_model_is_shown_messages_as_it_plays_and_as_it_learns(
     game = WordGame(TABOO, collector.task.wording, collector.fits, seats, lambda key: 2)
     sampling = collector.config.sampling
     game(RollOut(collector.opponents.actors, 4, sampling, (1,)), [Prompt("0", "film")])
-    said = [one.text for one in game.finished[0].utterances]
+    over = game.finished[0]
+    said = [one.text for one in over.utterances]
+    assert {one.thinking for one in over.utterances} == {"plan"} and "plan" not in str(shown)
+    assert FinishedGame.from_json(json.dumps(over.as_line()), TABOO) == over
+    assert {turn.thinking for turn in collector._episode(over).turns} == {"plan"}
+    match = Match("x", "measured", [Prompt("0", "film")], None, "y", "itself", None)
+    evaluate: Any = trainer.evaluate
+    assert {turn["thinking"] for turn in evaluate._line(match, over)["turns"]} == {"plan"}
     assert len(said) == len(shown) == 4  # by chance nobody has lost or guessed
     assert shown[0] == opened("Lure.\nfilm=", "Begin.")
     own, other = (
