@@ -24,7 +24,7 @@ import torch
 import transformers
 
 from cory.config import Config, ConfigError, ModelConfig, nearest, parse_config, require
-from cory.inference import device_or_default, group_of, load_team, on_device
+from cory.inference import device_or_default, load_team, on_device
 from cory.models.bundle import ModelBundle
 from cory.models.loading import readable
 from cory.models.lora import DESCRIPTION, load_adapter
@@ -178,8 +178,8 @@ def agent_of(wanted: Measurement, settings: Config) -> tuple[Any, ModelConfig]:
     from lm_eval.models.huggingface import HFLM  # noqa: PLC0415  an extra, and slow to import
 
     agent, run_dir, place = str(wanted.agent), wanted.run_dir, str(wanted.device)
-    folder, group = run_dir / AGENTS / agent, group_of(settings, agent)
-    config = settings.models[group]
+    folder, group = run_dir / AGENTS / agent, settings.key_of(agent)
+    config = settings.model_of(agent)
     adapted = (folder / DESCRIPTION).is_file()
     precision = wanted.precision or config.compute_precision.replace("tf32", "fp32")
     config = config.replace(

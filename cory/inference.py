@@ -28,7 +28,7 @@ from cory.config.debate import DebateConfig
 from cory.episode import Prompt, Turn
 from cory.evaluation.responses import MEASURED
 from cory.functional.votes import VoteRule
-from cory.models.actor_critic import ActorCriticModel, set_float32_products, store_as_products
+from cory.models.actor_critic import set_float32_products, store_as_products
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Actor, Policy
 from cory.rollout.scheduler import Play, RollOut, limits_of, single_turn
@@ -71,13 +71,12 @@ class TrainedTeam:
         if isinstance(algorithm, DebateConfig):
             self.actors = self._debates().actors(own)
         if isinstance(algorithm, TeamConfig):
-            for name, kind in algorithm.fixed_agents.items():
-                if kind == "partner":
-                    partner = self.models["partner"]
-                    model = ActorCriticModel(name, partner.pretrained)
-                    rivals[name] = Policy(partner, model, None, config.hardware)
-            self.actors = team_actors(config, own, rivals, run_dir)
+            self.actors = team_actors(config, own, rivals, self.bundle_of, run_dir)
         self.actors[BASE] = own[self.names[0]].reference(BASE)  # the model before training
+
+    def bundle_of(self, name: str) -> ModelBundle:
+        """That of an agent's model."""
+        return self.models[self.config.group_of(name)]
 
     def ask(
         self,
@@ -159,28 +158,27 @@ class TrainedTeam:
         """The debates of `maporl` and `debate_sft`, which need neither data nor a reward."""
         config = self.config
         reward: Any = None
-        models = self.models["model"], self.models.get("partner")
-        components = Components(
-            config, plan_of(config), *models, self.form, reward, Streams(config.seed)
-        )
+        streams = Streams(config.seed)
+        components = Components(config, plan_of(config), self.models, self.form, reward, streams)
         return TrainedDebates(config.algorithm, components)
 
     def _loaded(self, folders: Mapping[str, Path]) -> dict[str, Policy]:
         """The policies of these names, each from a run, without value heads."""
         policies: dict[str, Policy] = {}
-        for group, bundle in self.models.items():
-            names = [name for name in folders if group_of(self.config, name) == group]
-            # a partner may be a fixed agent alone
-            new = bundle.new_models(names, torch.Generator(), value_head=False) if names else ()
-            models = list(new)
+        config = self.config
+        for bundle in self.models.values():
+            names = [name for name in folders if self.bundle_of(name) is bundle]
+            if not names:  # of a fixed agent alone
+                continue
+            drawn = torch.Generator()
+            models = list(bundle.new_models(names, drawn, False, config.model_of))
             for run_dir in {folders[name] for name in names}:
                 of_run = [model for model in models if folders[model.name] == run_dir]
-                start_from(run_dir, of_run, bundle.config, group, "load_team")
+                start_from(run_dir, of_run, config, "load_team")
             for model in models:
                 store_as_products(model.lm)
-                own = self.config.own_sampling(model.name)
-                hardware = self.config.hardware
-                policies[model.name] = Policy(bundle, model, None, hardware, sampling=own)
+                policy = Policy(bundle, model, None, config.hardware)
+                policies[model.name] = policy.as_member(config)
             store_as_products(bundle.pretrained)
         return policies
 
@@ -202,7 +200,7 @@ class TrainedTeam:
             return self._debates().debate(algorithm.agents, algorithm.turns).play
         if isinstance(algorithm, MaftConfig):
             agents, rounds = algorithm.evaluation_agents, algorithm.evaluation_turns
-            return maft_debate(algorithm, self.form, self.models["model"], agents, rounds).play
+            return maft_debate(algorithm, self.form, self.bundle_of, agents, rounds).play
         return single_turn(self.names[0])
 
 
@@ -224,11 +222,14 @@ def load_team(
         f"judge answers, or a model behind an endpoint spoke for them",
     )
     device = device_or_default(device)
-    models: dict[str, Any] = {
-        group: on_device(model, device, remote_code, f"{place}: {group}")
-        for group, model in config.models.items()
+    model = on_device(config.model, device, remote_code, f"{place}: model")
+    members = {
+        name: one.replace(
+            model=on_device(one.model, device, remote_code, f"{place}: members.{name}.model")
+        )
+        for name, one in config.members.items()
     }
-    return TrainedTeam(place, config.replace(**models), device)
+    return TrainedTeam(place, config.replace(model=model, members=members), device)
 
 
 def device_or_default(device: str | None) -> str:
@@ -251,10 +252,3 @@ def on_device(model: ModelConfig, device: str, remote_code: bool, said: str) -> 
     if device == "cpu" and "fp16" in (model.precision, model.compute_precision):
         return model.replace(precision="fp32", compute_precision="fp32")
     return model
-
-
-def group_of(config: Config, agent: str) -> str:
-    """The group of settings of an agent's model: with a partner, of every second agent its own."""
-    debates = config.partner is not None and isinstance(config.algorithm, DebateConfig)
-    number = int(agent.split("_")[1]) if debates and agent.startswith("agent_") else 0
-    return "model" if number % 2 == 0 else "partner"

@@ -106,47 +106,52 @@ def frozen_bytes(shape: Shape, model: ModelConfig | VerifierRewardConfig) -> int
     return each * (shape.parameters - packed) + int(four_bits * packed)
 
 
-def engine_parts(config: Config, model: ModelConfig, trained: int, agents: int) -> list[Part]:
+def engine_parts(config: Config, model: ModelConfig, each_trains: Sequence[int]) -> list[Part]:
     """What DeepSpeed and AdamW hold of the weights that train, and what an update needs.
 
     Full copies of MAFT share one engine, and between their turns each has its weights alone.
 
-    trained: elements that one agent trains
+    each_trains: elements that each agent trains
     """
     hardware, stage = config.hardware, config.hardware.zero_stage
-    each, share = BYTES[model.precision], -(-trained // hardware.world)
-    owned = share if stage else trained  # by this process's AdamW
+    each, trained = BYTES[model.precision], max(each_trains)  # by one agent at a time
+    shares = [-(-elements // hardware.world) for elements in each_trains]
     gpu = hardware.device == "cuda"
     away, apart = gpu and hardware.offload_optimizer, gpu and hardware.offload_parameters
     one_engine = config.algorithm.one_engine(model.sharing)
-    count = min(1, agents) if one_engine else agents
+    owned_each = shares if stage else each_trains  # by this process's AdamW
+    owned = max(owned_each)
+    in_engines = (max if one_engine else sum)(owned_each)
+    weights = (max if one_engine else sum)(shares if stage == 3 else each_trains)
     moments = MOMENTS_8BIT if config.algorithm.optimizer == "adamw_8bit" else 8
     parts = [
-        Part("weights that train", count * each * (share if stage == 3 else trained), beside=apart),
-        Part("Adam's two moments", int(count * moments * owned), beside=away),
+        Part("weights that train", each * weights, beside=apart),
+        Part("Adam's two moments", int(moments * in_engines), beside=away),
     ]
     if stage > 0 or model.precision != "fp32":
-        parts.append(Part("float32 copy of the weights", 4 * count * owned, beside=away))
-        copied = 4 * (count if away else 1) * owned
+        parts.append(Part("float32 copy of the weights", 4 * in_engines, beside=away))
+        copied = 4 * (in_engines if away else owned)
         parts.append(Part("gradients in float32", copied, ALWAYS if away else (STEP,), away))
     if stage == 3:
-        parts.append(Part("gradients", count * each * share, beside=away))
+        parts.append(Part("gradients", each * weights, beside=away))
     else:
-        parts.append(Part("gradients", each * (trained if stage < 2 else share), (PASSES, STEP)))
+        size = each * (trained if stage < 2 else max(shares))
+        parts.append(Part("gradients", size, (PASSES, STEP)))
     # gradients to exchange, of some weights at a time; AdamW's square roots of the moments
     parts.append(Part("buffers of the update", each * min(trained, BUFFER), (STEP,)))
     parts.append(Part("AdamW's intermediate results", 4 * owned, (STEP,), away))
     if one_engine:
         kept = 4 if config.algorithm.trains_on() else each
-        parts.append(Part("weights of all policies", agents * kept * owned, beside=gpu))
+        parts.append(Part("weights of all policies", kept * sum(owned_each), beside=gpu))
     return parts
 
 
-def pass_parts(config: Config, model: ModelConfig, shape: Shape, targets: list[str]) -> list[Part]:
-    """What roll-outs and passes hold: cache, logits, activations."""
+def pass_parts(config: Config, key: str, shape: Shape, targets: list[str]) -> list[Part]:
+    """What roll-outs and passes of the model `key` hold: cache, logits, activations."""
+    model = config.models[key]
     algorithm, hardware, evaluation = config.algorithm, config.hardware, config.evaluation
     each, products = BYTES[model.precision], BYTES[model.compute_precision]
-    response, longest = int(algorithm.sampling.max_response_tokens), longest_context(config)
+    response, longest = config.longest_response(key), longest_context(config)
     length = min(longest + response, shape.context or longest + response)
     held_out = (evaluation.prompts or SPLIT) * evaluation.samples
     turns = algorithm.rows_sampled()
@@ -183,11 +188,9 @@ def pass_parts(config: Config, model: ModelConfig, shape: Shape, targets: list[s
     return parts
 
 
-def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> list[Part]:
-    """All that a process holds of one model and the agents that start from it.
-
-    key: the model's group of settings, `model` or `partner`
-    """
+def model_parts(config: Config, key: str, agents: Sequence[str]) -> list[Part]:
+    """All that a process holds of one of `Config.models` and of the policies that start from it."""
+    model = config.models[key]
     hardware, algorithm = config.hardware, config.algorithm
     lm = skeleton(model.path, f"{key}.path", model.described, model.remote_code)
     shape, targets, each = Shape(lm), list[str](), BYTES[model.precision]
@@ -196,30 +199,36 @@ def model_parts(config: Config, model: ModelConfig, key: str, agents: int) -> li
     loaded = frozen if model.quantisation != "none" else each * shape.parameters
     split = hardware.zero_stage == 3
     if model.sharing == "copies":
-        trained = shape.parameters + head
-        references = starts(config, agents) if model.reference == "init_from" else 1
+        each_trains = [shape.parameters + head for _ in agents]
+        references = starts(config, len(agents)) if model.reference == "init_from" else 1
         parts = [Part("reference", frozen * references if algorithm.reads_reference() else 0)]
         if getattr(algorithm, "runs_played_against", None):  # agents of other runs, one at a time
             parts.append(Part("the opponent that plays", frozen, (SAMPLING,)))
     else:
         from cory.models.lora import adapted_layers  # noqa: PLC0415  PEFT takes five seconds
 
-        targets = adapted_layers(lm, model.adapter.targets)
-        sides = sum(wide + out for name, wide, out in shape.linear if name in targets)
-        trained = model.adapter.rank * sides + head
+        each_trains = []
+        for name in agents:
+            adapter = config.model_of(name).adapter
+            adapted = adapted_layers(lm, adapter.targets, config.key_of(name))
+            sides = sum(wide + out for layer, wide, out in shape.linear if layer in adapted)
+            each_trains.append(adapter.rank * sides + head)
+            targets = sorted({*targets, *adapted})
         share = -(-loaded // hardware.world) if split else frozen
         apart = hardware.device == "cuda" and hardware.offload_parameters
         parts = [Part("base, frozen", share, beside=apart)]
         loaded += share if split else 0
     parts.append(Part("the model as it is read", loaded, (LOADING,)))
     if split and hardware.world > 1:
-        gathered = trained + (0 if model.sharing == "copies" else shape.parameters)
+        gathered = max(each_trains, default=0) + (
+            0 if model.sharing == "copies" else shape.parameters
+        )
         parts.append(Part("weights put together", each * gathered, (SAMPLING, SCORING)))
         parts.append(Part("weights put together", each * min(gathered, GATHERED), (PASSES,)))
-    passes = pass_parts(config, model, shape, targets)
+    passes = pass_parts(config, key, shape, targets)
     if not agents:
         return parts + [part for part in passes if part.when != (PASSES,)]
-    return parts + engine_parts(config, model, trained, agents) + passes
+    return parts + engine_parts(config, model, each_trains) + passes
 
 
 def starts(config: Config, agents: int) -> int:
@@ -244,14 +253,17 @@ def judge_part(key: str, reward: Any) -> Part:
 
 def parts_of(config: Config) -> list[Part]:
     """The memory of a process of a run; ConfigError where a model is not known."""
-    partner, agents = config.partner, int(config.algorithm.policy_count())
-    theirs = agents // 2 if partner is not None and config.algorithm.holds_debates else 0
-    parts = model_parts(config, config.model, "model", agents - theirs)
-    if partner is not None:  # both are held, and one of them works at a time
-        other = model_parts(config, partner, "partner", theirs)
-        both = [part for part in (*parts, *other) if part.when in (ALWAYS, (LOADING,))]
-        working = max(parts, other, key=lambda found: peak(found)[1])
-        parts = both + [part for part in working if part not in both]
+    policies: list[str] = config.algorithm.names()
+    of_models = [
+        model_parts(config, key, [name for name in policies if config.group_of(name) == key])
+        for key in config.models
+    ]
+    # all are held, and one of them works at a time
+    working = max(of_models, key=lambda found: peak(found)[1])
+    held_by_all = (ALWAYS, (LOADING,))
+    parts = [
+        part for own in of_models for part in own if own is working or part.when in held_by_all
+    ]
     return parts + [judge_part(key, reward) for key, reward in judges(config.reward).items()]
 
 
@@ -309,7 +321,7 @@ def longest_context(config: Config) -> int:
     It quotes the question with each earlier answer; words of templates are not counted.
     """
     task, algorithm = config.task, config.algorithm
-    query, response = int(task.max_prompt_tokens), int(algorithm.sampling.max_response_tokens)
+    query, response = int(task.max_prompt_tokens), max(map(config.longest_response, config.models))
     if isinstance(algorithm, TeamConfig):  # what it shows is the user's; say, all others' answers
         return query + len(algorithm.agents) * response
     if algorithm.holds_debates:  # without a chat template only the last round is shown

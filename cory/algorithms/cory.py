@@ -73,7 +73,7 @@ def shared_sum(episodes: Iterable[Episode]) -> None:
 
 
 def build_cory(config: CoryConfig, components: Components) -> PPOTrainer:
-    """A pioneer and its observers, copies of one model, rewarded by the sum of their scores."""
+    """A pioneer and its observers, rewarded by the sum of their scores."""
     agents = components.new_ppo_policies(config.names())
     shared = {"all": shared_sum, "mean": mean_over_roles, "later": own_and_later}
     roles = Roles(list(agents))
@@ -90,7 +90,7 @@ def build_cory(config: CoryConfig, components: Components) -> PPOTrainer:
             components.streams.restart("length", "sampling", "shuffle")
 
     def describe(episodes: list[Episode], metrics: Metrics) -> Metrics:
-        return role_metrics(episodes, metrics) | transfer_metrics(episodes, components.bundle.stops)
+        return role_metrics(episodes, metrics) | transfer_metrics(episodes, agents)
 
     transfer = components.task.observer_context if config.knowledge_transfer else None
     credit = credit_rule(config.credit, shared) if config.collective_reward else own_score

@@ -9,7 +9,7 @@ from cory.config import DebateSFTConfig
 from cory.episode import Episode
 from cory.evaluation.debates import roll_out_metrics
 from cory.models.generation import draw_limit
-from cory.models.policy import Actor, Policy
+from cory.models.policy import Actor
 from cory.rewards import Reward
 from cory.rollout.debate import Debate
 from cory.rollout.scheduler import RollOut, limits_of
@@ -20,14 +20,9 @@ from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrain
 def build_debate_sft(config: DebateSFTConfig, components: Components) -> SupervisedTrainer:
     """Policies fine-tuned on the best debates between their frozen references."""
     debates = TrainedDebates(config, components)
-    policies: dict[str, Policy] = {}
-    for bundle, names in debates.names_by_bundle():
-        policies |= components.new_policies(names, bundle)
+    policies = components.new_policies(config.names())
     actors = debates.actors(policies)
-    frozen = replace(
-        debates.debate(config.agents, config.turns),
-        speaker=lambda number, agent: debates.reference(agent),
-    )
+    frozen = replace(debates.debate(config.agents, config.turns), speaker=debates.reference)
     collector = BestDebates(config, components, debates.reward, frozen, actors)
     return SupervisedTrainer(components, policies, collector, debates.evaluator(policies, actors))
 

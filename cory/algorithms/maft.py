@@ -5,7 +5,7 @@ the label, and each agent is fine-tuned on its own answers that agree with it (A
 fine-tuned agents' debate is the inference (Algorithm 2).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -32,19 +32,22 @@ BASE = "base"  # the untrained model
 
 def build_maft(config: MaftConfig, components: Components) -> SupervisedTrainer:
     """Agents fine-tuned on their own debates, iteration by iteration."""
-    debate = partial(maft_debate, config, components.task, components.bundle)
+    run = components.config
+    debate = partial(maft_debate, config, components.task, components.bundle_of)
     evaluated = debate(config.evaluation_agents, config.evaluation_turns)
     policies: dict[str, Policy] = {}
-    pretrained: dict[str, Tensor] = {}
+    pretrained: dict[str, dict[str, Tensor]] = {}
     actors: dict[str, Actor] = {}
     endpoint: Endpoint | None = None
     if config.endpoint is None:
         if config.start == "base":  # before policies are built: they may round the loaded weights
-            loaded = components.bundle.pretrained.named_parameters()
-            pretrained = {name: weight.detach() for name, weight in loaded}
+            for group, bundle in components.bundles.items():
+                loaded = bundle.pretrained.named_parameters()
+                pretrained[group] = {name: weight.detach() for name, weight in loaded}
         policies = components.new_policies(config.names())
         actors |= policies
-        actors[BASE] = next(iter(policies.values())).reference(BASE)
+        first = next(one for one in policies.values() if one.bundle is components.bundle)
+        actors[BASE] = first.reference(BASE)
     else:  # one model speaks for every agent, and none learns
         endpoint = Endpoint(config.endpoint, Path(components.config.run_dir) / REPLIES)
         actors |= {name: EndpointActor(name, endpoint) for name in (*config.names(), BASE)}
@@ -70,14 +73,17 @@ def build_maft(config: MaftConfig, components: Components) -> SupervisedTrainer:
     collector = DebateCollector(config, components, play, policies, actors)
     starts: dict[str, dict[str, Tensor]] = {}
     if config.start == "base":
-        starts = {name: initial_weights(policy, pretrained) for name, policy in policies.items()}
+        starts = {
+            name: initial_weights(policy, pretrained[run.group_of(name)])
+            for name, policy in policies.items()
+        }
     return SupervisedTrainer(
         components,
         policies,
         collector,
         evaluator,
         finetune_plan=lambda name, iteration: finetune_plan(
-            config, name, iteration, starts.get(name), components.config.member(name)
+            config, name, iteration, starts.get(name), run.member(name)
         ),
     )
 
@@ -117,13 +123,17 @@ def initial_weights(policy: Policy, pretrained: Mapping[str, Tensor]) -> dict[st
 
 
 def maft_debate(
-    config: MaftConfig, task: Form, bundle: ModelBundle, agents: int, rounds: int
+    config: MaftConfig,
+    task: Form,
+    bundle_of: Callable[[str], ModelBundle],
+    agents: int,
+    rounds: int,
 ) -> Debate:
     """A debate of so many generation and critic agents: who speaks where, seeing what."""
-    chats = bundle.texts.chat or config.endpoint is not None
-    plain: DebateWording = Chat(Told(config.prompts)) if chats else Plain(task)
 
-    def wording(agent: int) -> DebateWording:
+    def wording(name: str, agent: int) -> DebateWording:
+        chats = config.endpoint is not None or bundle_of(name).texts.chat
+        plain: DebateWording = Chat(Told(config.prompts)) if chats else Plain(task)
         if not config.identities:
             return plain
         critics = config.policies != "generation"  # else generators speak in every round

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from cory.config import DebateSFTConfig, MaporlConfig, require
+from cory.config.debate import OF_REFERENCE
 from cory.episode import Episode, score_of
 from cory.evaluation.debates import debate_metrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.functional.credit import DebateCredit, repeats
 from cory.functional.votes import VoteRule
-from cory.models.bundle import ModelBundle
-from cory.models.policy import Actor, Policy, PPOPolicy
+from cory.models.policy import Actor, Policy
 from cory.rewards import Reward, ScoredOnce
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, Graded, Plain
@@ -19,13 +19,13 @@ from cory.tasks.answers import judge_rest
 from cory.trainers.components import Components
 from cory.trainers.ppo import PPOTrainer
 
+REFERENCE = "reference"  # the model of the run as it came
+
 
 def build_maporl(config: MaporlConfig, components: Components) -> PPOTrainer:
     """Debaters rewarded for their own answers and for the others' later ones."""
     debates = TrainedDebates(config, components)
-    agents: dict[str, PPOPolicy] = {}
-    for bundle, names in debates.names_by_bundle():
-        agents |= components.new_ppo_policies(names, bundle)
+    agents = components.new_ppo_policies(config.names())
     actors = debates.actors(agents)
     credit = DebateCredit(
         agents=config.agents,
@@ -82,39 +82,28 @@ class TrainedDebates:
         reward = self.components.reward
         return ScoredOnce(reward) if self.config.verifier_feedback else reward
 
-    def bundle_of(self, agent: int) -> ModelBundle:
-        """The bundle of an agent's model: with a partner, every second agent's is the partner."""
-        bundle, partner = self.components.bundle, self.components.partner
-        return bundle if partner is None or agent % self.config.agents % 2 == 0 else partner
-
-    def names_by_bundle(self) -> list[tuple[ModelBundle, list[str]]]:
-        """The names of the trained policies, by their bundle."""
-        named = self.config.policies().items()
-        return [
-            (bundle, [name for name, agent in named if self.bundle_of(agent) is bundle])
-            for bundle in (self.components.bundle, self.components.partner)
-            if bundle is not None
-        ]
-
     def actor(self, number: int, agent: int) -> str:
-        """The actor of round `number`: a trained policy, or the reference of the agent's model."""
+        """The actor of round `number`: a trained policy, or the reference of its agent."""
         config = self.config
         name = config.policy(number, agent)
         trained = min(number, config.turns - 1) + 1 in config.trained
-        return name if trained and name in config.policies() else self.reference(agent)
+        return name if trained and name in config.policies() else self.reference(number, agent)
 
-    def reference(self, agent: int) -> str:
-        """The name of the frozen reference of an agent's model."""
-        return (
-            "reference" if self.bundle_of(agent) is self.components.bundle else "partner_reference"
-        )
+    def reference(self, number: int, agent: int) -> str:
+        """The frozen reference in the place of a policy: of all without a block one."""
+        block = self.config.member_of(self.config.policy(number, agent))
+        return f"{block}{OF_REFERENCE}" if block in self.components.config.members else REFERENCE
 
     def actors(self, policies: Mapping[str, Policy]) -> dict[str, Actor]:
-        """Every actor that `actor` may name."""
+        """Every actor that `actor` and `reference` may name."""
         actors: dict[str, Actor] = dict(policies)
+        run, members = self.components.config, self.components.config.members
         for policy in policies.values():
-            name = "reference" if policy.bundle is self.components.bundle else "partner_reference"
-            actors.setdefault(name, policy.reference(name))
+            block = self.config.member_of(policy.name)
+            name = f"{block}{OF_REFERENCE}" if block in members else REFERENCE
+            actors.setdefault(name, policy.reference(name).as_member(run))
+            if policy.bundle is self.components.bundle:  # for turns that nobody learns
+                actors.setdefault(REFERENCE, policy.reference(REFERENCE))
         return actors
 
     def debate(self, agents: int, rounds: int) -> Debate:
@@ -126,7 +115,7 @@ class TrainedDebates:
             agents=agents,
             rounds=rounds,
             speaker=self.actor,
-            wording=lambda agent: chat if self.bundle_of(agent).texts.chat else plain,
+            wording=lambda name, agent: chat if components.bundle_of(name).texts.chat else plain,
             limit=config.sampling.max_response_tokens,
             read=components.task.read,
             consensus=config.consensus,

@@ -1,6 +1,6 @@
 """A team of the user's own: who speaks when, seeing what, is the function `algorithm.play`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -8,13 +8,15 @@ from typing import Any
 
 from cory import distributed
 from cory.algorithms.cory import shared_sum
-from cory.config import Config, SamplingConfig, TeamConfig, require
+from cory.config import Config, HardwareConfig, SamplingConfig, TeamConfig, require
 from cory.endpoint import Endpoint
 from cory.episode import Asked, Context, Episode, Metrics, Turn
 from cory.evaluation.evaluate import TeamEvaluator, return_metrics, returns_of
 from cory.evaluation.responses import TEAM
 from cory.functional.credit import mean_over_roles, own_and_later, own_return
 from cory.functional.statistics import mean
+from cory.models.actor_critic import ActorCriticModel, store_as_products
+from cory.models.bundle import ModelBundle
 from cory.models.policy import Actor, Policy
 from cory.rewards import Reward
 from cory.rollout.scheduler import REPLIES, EndpointActor
@@ -36,12 +38,8 @@ def build_team(config: TeamConfig, components: Components) -> PPOTrainer:
     others: dict[str, Path | None] = {name: Path(run) for name, run in config.runs.items()}
     others |= {name: None for name, kind in config.fixed_agents.items() if kind == "pool"}
     agents, frozen = components.new_ppo_team(config.names(), others)
-    frozen |= {
-        name: components.partner_as(name)
-        for name, kind in config.fixed_agents.items()
-        if kind == "partner"
-    }
-    actors = team_actors(components.config, agents, frozen, Path(components.config.run_dir))
+    run_dir = Path(components.config.run_dir)
+    actors = team_actors(components.config, agents, frozen, components.bundle_of, run_dir)
     first = next(iter(agents.values()))
     pools = {
         name: OpponentPool(name, first, frozen[name], components.config)
@@ -106,12 +104,13 @@ class OpponentPool:
     ) -> Sequence[Turn]:
         """As `Actor`."""
         version = self.version
-        speaker = version if self.present else self.learner.reference(self.name, version.sampling)
+        start = self.learner.reference(self.name).as_member(self.config)
+        speaker = version if self.present else start
         return speaker.turns(asked, limit, sampling)
 
     def fits(self, context: Context, limit: int) -> bool:
         """As `Actor`."""
-        return self.learner.fits(context, limit)
+        return self.version.fits(context, limit)
 
     def after_step(self, iteration: int) -> None:
         """Let the learner join, where it is time to, and choose who plays in the next iteration."""
@@ -143,23 +142,39 @@ class OpponentPool:
 
 
 def team_actors(
-    run: Config, agents: Mapping[str, Policy], others: Mapping[str, Policy], run_dir: Path
+    run: Config,
+    agents: Mapping[str, Policy],
+    others: Mapping[str, Policy],
+    bundle_of: Callable[[str], ModelBundle],
+    run_dir: Path,
 ) -> dict[str, Actor]:
     """Who speaks for the agents, by the names of `policy_of`.
 
-    agents: those that learn; others: agents of other runs, and the partner. Without training a pool
-        has one version, the model as it came.
+    agents: those that learn; others: agents of other runs. Without training a pool has one
+        version, the model as it came.
+    bundle_of: an agent's
     """
     config: TeamConfig = run.algorithm
     actors: dict[str, Actor] = {**agents, **others}
     for name, kind in config.fixed_agents.items():
         if kind == "start" or (kind == "pool" and name not in others):
-            first = next(iter(agents.values()))
-            actors[name] = first.reference(name, run.own_sampling(name))
+            speaking = (*agents.values(), *others.values())
+            actors[name] = as_it_came(name, bundle_of(name), speaking, run.hardware).as_member(run)
         elif kind == "endpoint":
             assert config.endpoint is not None  # settings without one were refused
             actors[name] = EndpointActor(name, Endpoint(config.endpoint, run_dir / REPLIES))
     return actors
+
+
+def as_it_came(
+    name: str, bundle: ModelBundle, policies: Sequence[Policy], hardware: HardwareConfig
+) -> Policy:
+    """The model of a bundle as it came, under a name: a policy's reference, if one shares it."""
+    found = next((policy for policy in policies if policy.bundle is bundle), None)
+    if found is not None:
+        return found.reference(name)
+    store_as_products(bundle.pretrained)
+    return Policy(bundle, ActorCriticModel(name, bundle.pretrained), None, hardware)
 
 
 @dataclass

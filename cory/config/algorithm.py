@@ -230,7 +230,7 @@ class CoryConfig(PPOConfig):
 
 
 # what speaks for a fixed agent; any other value is the folder of a run
-FIXED = ("start", "partner", "endpoint", "pool")
+FIXED = ("start", "endpoint", "pool")
 RESERVED = ("team", "base", "start")  # names in metrics, and of what speaks beside the agents
 
 Name = Annotated[Text, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]

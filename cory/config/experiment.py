@@ -21,7 +21,7 @@ from cory.config.base import (
     matching,
     require,
 )
-from cory.config.members import OWN, MemberConfig
+from cory.config.members import OWN, MemberConfig, alike
 from cory.config.model import ModelConfig
 
 
@@ -163,7 +163,6 @@ class Config(Settings):
     """One experiment."""
 
     model: ModelConfig
-    partner: ModelConfig | None  # of every second debater, or a team's fixed agent
     members: dict[str, MemberConfig]  # agent -> what it has of its own
     task: Annotated[Any, chosen("task")]  # the model that `name` says
     algorithm: Annotated[Any, chosen("algorithm")]
@@ -195,9 +194,33 @@ class Config(Settings):
 
     @property
     def models(self) -> dict[str, ModelConfig]:
-        """The language models that agents start from, by their group of settings."""
-        partner = self.partner
-        return {"model": self.model} | ({} if partner is None else {"partner": partner})
+        """The language models that agents start from, by their group of settings: each once."""
+        found = {"model": self.model}
+        for name, member in self.members.items():
+            if not any(alike(member.model, other) for other in found.values()):
+                found[f"members.{name}.model"] = member.model
+        return found
+
+    def model_of(self, name: str) -> ModelConfig:
+        """The settings of the model of a policy, or of an agent that does not learn."""
+        member = self.member(name)
+        return self.model if member is None else member.model
+
+    def key_of(self, name: str) -> str:
+        """The group of settings that these are."""
+        block = self.algorithm.member_of(name)
+        return f"members.{block}.model" if block in self.members else "model"
+
+    def group_of(self, name: str) -> str:
+        """Which of `models` that is."""
+        own = self.model_of(name)
+        return next(group for group, model in self.models.items() if alike(model, own))
+
+    def longest_response(self, group: str) -> int:
+        """The most tokens that an agent of one of `models` may say."""
+        own = [one.sampling for name, one in self.members.items() if self.group_of(name) == group]
+        said = [self.algorithm.sampling, *own] if group == "model" else own
+        return max(sampling.max_response_tokens for sampling in said)
 
     def member(self, name: str) -> MemberConfig | None:
         """The block of `members` about a policy, or about an agent that does not learn."""

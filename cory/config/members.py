@@ -5,13 +5,16 @@ from typing import Any
 
 from cory.config.algorithm import SamplingConfig
 from cory.config.base import NotNegative, Positive, Settings
+from cory.config.model import ModelConfig
 
+OF_TEXTS = ("template", "system", "thinking")  # how a model is shown prompts, and read
 OWN = ("learning_rate", "kl_coef")  # null where a block does not say them
 
 
 class MemberConfig(Settings):
     """Settings of one agent; those that its block does not name are the run's."""
 
+    model: ModelConfig
     learning_rate: Positive | None  # None: as the algorithm has it
     kl_coef: NotNegative | None  # None: likewise
     sampling: SamplingConfig
@@ -27,7 +30,7 @@ def with_members(values: dict[str, Any]) -> dict[str, Any]:
         return values
     algorithm = values.get("algorithm")
     sampling = algorithm.get("sampling") if isinstance(algorithm, dict) else None
-    run = {"sampling": sampling, **dict.fromkeys(OWN)}
+    run = {"model": values.get("model"), "sampling": sampling, **dict.fromkeys(OWN)}
     whole = {
         name: merged(run, block) if isinstance(block, dict) else block
         for name, block in blocks.items()
@@ -40,3 +43,12 @@ def merged(base: Any, changes: Any) -> Any:
     if not (isinstance(base, Mapping) and isinstance(changes, Mapping)):
         return changes
     return {**base, **{key: merged(base.get(key), value) for key, value in changes.items()}}
+
+
+def alike(one: ModelConfig, other: ModelConfig) -> bool:
+    """Whether agents with these settings start from one model in memory.
+
+    Each agent has an adapter of its own, and may be shown prompts in its own way.
+    """
+    own = {key: getattr(other, key) for key in ("adapter", *OF_TEXTS)}
+    return one.model_copy(update=own) == other

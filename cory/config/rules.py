@@ -28,7 +28,7 @@ from cory.config.debate import (
     VerifierConfig,
 )
 from cory.config.experiment import Config, option
-from cory.config.members import OWN, with_members
+from cory.config.members import OWN, alike, with_members
 from cory.config.offline import OfflineConfig
 from cory.config.task import GameConfig, judges
 
@@ -70,7 +70,7 @@ NEEDS = {
     "task.test_split=null": "task.held_out_share",  # there would be nothing to evaluate on
     "task.held_out_share": "task.test_split=null",  # both name the test prompts
     "task.test_words=null": "task.test_path",
-    # what is said of `model` holds for the partner, too
+    # what is said of `model` holds for those of `members`, too
     "model.quantisation=nf4": "model.sharing=adapters",  # weights in 4 bits are not trained
     "model.special_tokens_in_text": "model.chat=false",  # in a chat they end turns
     "model.reference=init_from": "init_from",
@@ -93,9 +93,7 @@ NEEDS = {
     "evaluation.k=[1] evaluation.greedy=false evaluation.probes=[] "
     "evaluation.split=test",  # it learns from the others
     # the plain form of a debate has no place for it; other rewards would tell debaters the answer
-    "algorithm.verifier_feedback": "model.chat=true partner.chat=true reward=verifier",
-    # debaters' models differ
-    "partner": "algorithm.param_sharing=per_agent|per_turn_agent",
+    "algorithm.verifier_feedback": "model.chat=true reward=verifier",
 }
 
 
@@ -118,18 +116,17 @@ def holds(config: Config, word: str) -> bool | None:
 
 def of_needs(config: Config) -> Conflicts:
     """Settings that need others which are not as they must be."""
-    of_partner = {
-        word.replace("model.", "partner."): needed.replace("model.", "partner.")
+    needs = dict.fromkeys(
+        (word.replace("model.", f"{group}."), other.replace("model.", f"{group}."))
+        for group in config.models
         for word, needed in NEEDS.items()
-        if word.startswith("model.")
-    }
-    for word, needed in [*NEEDS.items(), *of_partner.items()]:
-        for other in needed.split() if holds(config, word) else ():
-            if holds(config, other) is False:
-                name, _, values = other.partition("=")
-                wanted = f"{name}={values.replace('|', ' or ')}" if values else name
-                got = typed(value_at(config, name))
-                yield word.partition("=")[0], f"needs {wanted}, got {got}"
+        for other in needed.split()
+    )
+    for word, other in needs:
+        if holds(config, word) and holds(config, other) is False:
+            name, _, values = other.partition("=")
+            wanted = f"{name}={values.replace('|', ' or ')}" if values else name
+            yield word.partition("=")[0], f"needs {wanted}, got {typed(value_at(config, name))}"
 
 
 def of_groups(group: Any, key: str = "") -> Conflicts:
@@ -297,15 +294,14 @@ def of_models(config: Config) -> Conflicts:
     if least != most and isinstance(algorithm, OfflineConfig | MaftConfig):
         rule = f"must equal max_response_tokens={most} with algorithm={algorithm.name}"
         yield "algorithm.sampling.min_response_tokens", rule
-    if isinstance(algorithm, MaftConfig) and not (config.model.chat or algorithm.endpoint):
+    chats = all(model.chat for model in config.models.values())
+    if isinstance(algorithm, MaftConfig) and not (chats or algorithm.endpoint):
         for key, on in (("summary", algorithm.summary), ("prompts", algorithm.prompts.chats_only)):
             if on:
                 yield f"algorithm.{key}", "needs model.chat=true: others do not follow requests"
     starts_anew = getattr(algorithm, "start", "") == "base" and algorithm.iterations > 0
     if config.init_from is not None and starts_anew:
         yield "init_from", "would be forgotten: algorithm.start=base trains the model as it came"
-    if config.partner is not None and config.partner.precision != config.model.precision:
-        yield "partner.precision", f"must be model.precision={config.model.precision}"
 
 
 def of_products(config: Config) -> Conflicts:
@@ -336,22 +332,13 @@ def of_games(config: Config) -> Conflicts:
 
 
 def of_debates(config: Config) -> Conflicts:
-    """Incentives, agents of a second model, and evaluations of several agents."""
+    """Incentives, and evaluations of several agents."""
     algorithm, output = config.algorithm, getattr(config.reward, "output", "")
     shapes = isinstance(algorithm, MaporlConfig) and algorithm.shapes
     if shapes and algorithm.bonus_from == "verifier" and output in ("logit", "grade"):
         rule = "counts scores above 0.5 as right: it needs scores from 0 to 1"
         yield "algorithm.bonus_from", f"{rule}, got reward.output={output}"
-    agents = getattr(algorithm, "agents", algorithm.policy_count())
-    speaks = "partner" in getattr(algorithm, "fixed_agents", {}).values()
-    if speaks and config.partner is None:
-        yield "algorithm.fixed", "names the partner: +model@partner=<model> chooses one"
-    if config.partner is not None and not (speaks or isinstance(algorithm, DebateConfig)):
-        rule = "needs algorithm=maporl or debate_sft, or algorithm.fixed={<agent>: partner}"
-        yield "partner", f"{rule}, got algorithm={algorithm.name}"
-    elif config.partner is not None and agents == 1:
-        yield "algorithm.agents", "must be at least 2 with a partner"
-    single = not hasattr(algorithm, "agents") and agents == 1
+    single = not hasattr(algorithm, "agents") and algorithm.policy_count() == 1
     if config.evaluation.team and single:
         yield "evaluation.team", f"needs several agents; algorithm={algorithm.name} has one"
 
@@ -370,6 +357,9 @@ def of_members(config: Config) -> Conflicts:
             continue
         if fixed.get(name) == "endpoint":
             yield key, "would be ignored: algorithm.endpoint says how it samples"
+        copied = member.model.sharing == "copies" and alike(member.model, config.model)
+        if copied and member.model.adapter != config.model.adapter:
+            yield f"{key}.model.adapter", "would be ignored: needs model.sharing=adapters"
         for own in (own for own in OWN if getattr(member, own) is not None):
             if name in fixed:
                 yield f"{key}.{own}", "would be ignored: algorithm.fixed says that it never learns"
@@ -380,6 +370,13 @@ def of_members(config: Config) -> Conflicts:
         least, most = member.sampling.lengths
         if least != most and isinstance(algorithm, MaftConfig):
             yield f"{key}.sampling.min_response_tokens", f"must equal max_response_tokens={most}"
+    first, *_ = algorithm.names()
+    for name in (name for name, kind in fixed.items() if kind == "pool"):
+        ours, theirs = config.model_of(name), config.model_of(first)
+        if not alike(ours, theirs) or ours.adapter != theirs.adapter:
+            yield "algorithm.fixed", f"{name} must have the model of {first}, whose versions play"
+    if "model" not in map(config.group_of, algorithm.names()):
+        yield "model", "is nobody's: every agent that learns has one of its own in members"
 
 
 def parse_config(cfg: DictConfig) -> Config:

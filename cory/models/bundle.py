@@ -6,7 +6,7 @@ And what a model must be like to be sampled from and trained: found out by tryin
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory.config import ModelConfig, require
+from cory.config.members import OF_TEXTS
 from cory.config.model import PackedConfig
 from cory.functional.logprobs import pad_turns
 from cory.models.actor_critic import (
@@ -47,7 +48,7 @@ class ModelBundle:
     """
 
     def __init__(self, config: ModelConfig, device: torch.device, group: str = "model") -> None:
-        """group: `model` or `partner`: the group of settings that `config` is, for refusals"""
+        """group: which of `Config.models` `config` is, for refusals."""
         self.config = config
         self.group, self.key = group, f"{group}.path"
         self.said = f"{self.key}={config.path}"
@@ -62,10 +63,17 @@ class ModelBundle:
         # policy -> its reference in place of the pretrained model: with `model.reference=init_from`
         self.starts: dict[str, PreTrainedModel] = {}
         self._copies: dict[Path, PreTrainedModel] = {}
+        self.texts = self._texts(config, group)  # those of a policy may be others
+
+    def texts_of(self, config: ModelConfig, key: str) -> Texts:
+        """How an agent with these settings of the model, the group `key`, is shown prompts."""
+        own, ours = ([getattr(one, name) for name in OF_TEXTS] for one in (config, self.config))
+        return self.texts if own == ours else self._texts(config, key)
+
+    def _texts(self, config: ModelConfig, group: str) -> Texts:
         key = f"{group}.template"
         texts = Texts(self.tokenizer, self.said, config.chat, config.template, key, config.thinking)
-        # that of a policy may have another system
-        self.texts = texts.with_system(config.system, f"{group}.system")
+        return texts.with_system(config.system, f"{group}.system")
 
     @cached_property
     def pretrained(self) -> PreTrainedModel:
@@ -96,11 +104,16 @@ class ModelBundle:
         return frozenset(int(token) for token in found if token is not None)
 
     def new_models(
-        self, names: list[str], init: torch.Generator, value_head: bool = True
+        self,
+        names: list[str],
+        init: torch.Generator,
+        value_head: bool = True,
+        settings: Callable[[str], ModelConfig] | None = None,
     ) -> Iterator[ActorCriticModel]:
         """The agents' initial models: the pretrained one, each with a new value head.
 
         value_head: False makes them without
+        settings: of the adapter of each; None: the bundle's
         Each is made when the iterator comes to it: of copies that ZeRO-3 then splits, one is whole
         at a time.
         """
@@ -110,7 +123,8 @@ class ModelBundle:
 
             drawn = torch.randint(2**31, (len(names),), generator=init).tolist()
             seeds = dict(zip(names, drawn, strict=True))
-            base = SharedBase(self.pretrained, self.config.adapter, seeds)
+            own = {name: (settings(name) if settings else self.config).adapter for name in names}
+            base = SharedBase(self.pretrained, own, seeds)
         for name in names:
             lm = copy.deepcopy(self.pretrained).requires_grad_(True) if base is None else base.lm
             head = ValueHead(lm, self.config, init) if value_head else None

@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,26 +35,30 @@ class SharedBase:
     began as, so there is no second copy of it.
     """
 
-    def __init__(self, lm: PreTrainedModel, config: AdapterConfig, seeds: dict[str, int]) -> None:
-        """seeds: of each adapter's initial weights, by name."""
+    def __init__(
+        self, lm: PreTrainedModel, configs: Mapping[str, AdapterConfig], seeds: Mapping[str, int]
+    ) -> None:
+        """configs: of each adapter, by name; seeds: of its initial weights."""
         self.lm = lm.requires_grad_(False)
-        settings = LoraConfig(
-            r=config.rank,
-            lora_alpha=config.alpha,
-            lora_dropout=config.dropout,
-            target_modules=adapted_layers(lm, config.targets),
-            # GPT-2 keeps its weights transposed
-            fan_in_fan_out=any(isinstance(module, Conv1D) for module in lm.modules()),
-            task_type="CAUSAL_LM",
-        )
-        self.settings = settings
+        self.settings = {
+            name: LoraConfig(
+                r=config.rank,
+                lora_alpha=config.alpha,
+                lora_dropout=config.dropout,
+                target_modules=adapted_layers(lm, config.targets),
+                # GPT-2 keeps its weights transposed
+                fan_in_fan_out=any(isinstance(module, Conv1D) for module in lm.modules()),
+                task_type="CAUSAL_LM",
+            )
+            for name, config in configs.items()
+        }
         (first, *others) = seeds
         with torch.random.fork_rng():  # PEFT draws from torch's global generator
             torch.manual_seed(seeds[first])
-            self.peft = get_peft_model(lm, settings, adapter_name=first)
+            self.peft = get_peft_model(lm, self.settings[first], adapter_name=first)
             for name in others:
                 torch.manual_seed(seeds[name])
-                self.peft.add_adapter(name, settings)
+                self.peft.add_adapter(name, self.settings[name])
 
     def save(self, name: str, folder: Path, base: str) -> None:
         """Write the adapter as a folder for PeftModel.from_pretrained on `base`."""
@@ -75,7 +79,7 @@ class SharedBase:
     def add_start(self, name: str, folder: Path) -> None:
         """Add the reference of an agent's adapter: the weights of such a folder, frozen."""
         with torch.random.fork_rng():
-            self.peft.add_adapter(START.format(name), self.settings)
+            self.peft.add_adapter(START.format(name), self.settings[name])
         self.load(START.format(name), folder)
 
     @contextmanager
@@ -124,8 +128,11 @@ def _fill(peft: PeftModel, folder: Path, name: str) -> None:
     require(not lost, f"{folder}: the adapter has no weights for {', '.join(lost[:3])}")
 
 
-def adapted_layers(lm: PreTrainedModel, targets: list[str] | None) -> list[str]:
-    """Names of the layers to adapt; ConfigError lists those of the model."""
+def adapted_layers(lm: PreTrainedModel, targets: list[str] | None, key: str = "model") -> list[str]:
+    """Names of the layers to adapt; ConfigError lists those of the model.
+
+    key: the group of settings that `targets` are of
+    """
     head = lm.get_output_embeddings()
     linear = {
         name.rpartition(".")[2]
@@ -136,12 +143,12 @@ def adapted_layers(lm: PreTrainedModel, targets: list[str] | None) -> list[str]:
     chosen = targets or DEFAULT_TARGETS.get(lm.config.model_type)
     require(
         chosen is not None,
-        f"model.adapter.targets=null: PEFT has no choice for {lm.config.model_type}; {known}",
+        f"{key}.adapter.targets=null: PEFT has no choice for {lm.config.model_type}; {known}",
     )
     wrong = sorted({*chosen} - linear)
     require(
         targets is None or not wrong,
-        f"model.adapter.targets: {', '.join(wrong)} is no linear layer below the output head; "
+        f"{key}.adapter.targets: {', '.join(wrong)} is no linear layer below the output head; "
         f"{known}",
     )
     return sorted(chosen)

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from cory import distributed
-from cory.config import ConfigError, HardwareConfig, PPOConfig, SamplingConfig
+from cory.config import Config, ConfigError, HardwareConfig, PPOConfig, SamplingConfig
 from cory.episode import Asked, Batch, Context, TokenRow, Turn
 from cory.functional.advantages import (
     RunningMoments,
@@ -42,14 +42,11 @@ class Policy:
         engine: Engine | None,
         hardware: HardwareConfig,
         stored: StoredWeights | None = None,
-        sampling: SamplingConfig | None = None,
     ) -> None:
-        """engine: None where it is never trained; stored: its weights, if it shares the engine
-
-        sampling: in place of that of the others; None: as they do
-        """
+        """engine: None where it is never trained; stored: its weights, if it shares the engine."""
         self.name = model.name if stored is None else stored.name
-        self.sampling = sampling
+        # in place of how the others sample; None: as they do
+        self.sampling: SamplingConfig | None = None
         self.frozen = False  # responds with the reference instead of its own weights
         # True during a roll-out with `model.rollout_dropout`, as in CORY's released code
         self.samples_with_dropout = False
@@ -67,10 +64,17 @@ class Policy:
                 said = f"hardware.cuda_graphs=true: {bundle.said}"
                 require_supported(model.lm.eval(), said, recorded=True)
 
-    def reference(self, name: str, sampling: SamplingConfig | None = None) -> Policy:
-        """The frozen reference of its bundle, which responds under this name; sampling: its own."""
+    def as_member(self, config: Config) -> Policy:
+        """This policy, sampling and shown prompts as the run's settings say of its name."""
+        self.sampling = config.own_sampling(self.name)
+        self.texts = self.bundle.texts_of(config.model_of(self.name), config.key_of(self.name))
+        return self
+
+    def reference(self, name: str) -> Policy:
+        """The frozen reference of its bundle, which responds under this name."""
         reference = copy.copy(self)
-        reference.name, reference.frozen, reference.sampling = name, True, sampling
+        reference.name, reference.frozen = name, True
+        reference.sampling, reference.texts = None, self.bundle.texts
         return reference
 
     @property
@@ -102,7 +106,8 @@ class Policy:
         return nullcontext() if self._engine is None else self.engine.whole()
 
     def fits(self, context: Context, limit: int) -> bool:
-        """Whether a context leaves room for a response of `limit` tokens."""
+        """Whether a context leaves room for a response of `limit` tokens, or of its own limit."""
+        limit = limit if self.sampling is None else self.sampling.max_response_tokens
         return self.texts.tokens(context) + limit <= self.bundle.context_length
 
     def turns(
@@ -246,10 +251,9 @@ class PPOPolicy(Policy):
         config: PPOConfig,
         hardware: HardwareConfig,
         from_reference: bool,
-        sampling: SamplingConfig | None = None,
     ) -> None:
         """config: as it is for this policy; from_reference: it starts as the reference."""
-        super().__init__(bundle, model, engine, hardware, sampling=sampling)
+        super().__init__(bundle, model, engine, hardware)
         self.config = config
         model.temperature = config.policy_temperature
         self.from_reference = from_reference

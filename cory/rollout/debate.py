@@ -21,7 +21,7 @@ class Debate:
     agents: int
     rounds: int
     speaker: Callable[[int, int], str]  # round, agent -> the actor that speaks
-    wording: Callable[[int], DebateWording]  # of an agent
+    wording: Callable[[str, int], DebateWording]  # of who speaks, as an agent
     limit: int  # tokens for which a prompt leaves room
     read: Callable[[str], Hashable | None]  # response -> its answer
     consensus: float | None  # share of equal answers that ends a debate
@@ -51,7 +51,7 @@ class Debate:
         number, role = len(rounds), f"debater_{agent}"
         speaker, context = cast[self.speaker(number, agent)], prompt.opening
         for left_out, context in enumerate(
-            self.wording(agent).contexts(prompt, rounds, agent, summary)
+            self.wording(speaker.name, agent).contexts(prompt, rounds, agent, summary)
         ):
             if not speaker.fits(context, self.limit):
                 continue

@@ -44,7 +44,7 @@ class Plain:
         require(
             prompt.messages is None,
             f"prompt {prompt.id} is made of chat messages, and a debater's model does not chat: "
-            f"set model.chat=true, and partner.chat=true if there is a partner",
+            f"set model.chat=true, and that of members with a model of their own",
         )
         if rounds:
             said = [turn.response for turn in turns_of_others(rounds[-1], agent)]

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from transformers import PreTrainedTokenizerBase
 
 from cory import distributed
@@ -113,7 +114,7 @@ def model_card(
 ) -> str:
     """The README.md of an exported agent: what it is and how to load it.
 
-    own: settings of the agent's base model, which may be the partner's
+    own: settings of the agent's base model
     done: iterations so far, where the run is not over
     """
     load = 'AutoModelForCausalLM.from_pretrained("<this folder>")'
@@ -134,33 +135,27 @@ def model_card(
 
 
 def start_from(
-    run_dir: Path, models: Sequence[ActorCriticModel], config: ModelConfig, group: str, setting: str
+    run_dir: Path, models: Sequence[ActorCriticModel], config: Config, setting: str
 ) -> None:
     """Load the weights of a finished run's agents into models; arguments as `agent_folders`."""
-    folders = agent_folders(run_dir, [model.name for model in models], config, group, setting)
+    folders = agent_folders(run_dir, [model.name for model in models], config, setting)
     for model in models:
-        model.load(folders[model.name], setting, config.remote_code)
+        remote_code = config.model_of(model.name).remote_code
+        model.load(folders[model.name], setting, remote_code)
 
 
 def agent_folders(
-    run_dir: Path, agents: Sequence[str], config: ModelConfig, group: str, setting: str
+    run_dir: Path, agents: Sequence[str], config: Config, setting: str
 ) -> dict[str, Path]:
     """The folders of a finished run that agents start from: agent_0 from its agent_0, and so on.
 
     A run with one agent serves any number of them. ConfigError where the run does not fit.
 
-    group: `model` or `partner`: the group of settings that `config` is
+    config: of the run whose agents they become
     setting: the setting that named the run, for refusals
     """
     key = f"{setting}={run_dir}"
     settings = require_agents(run_dir, key)
-    require(settings.get(group) is not None, f"{key} was trained without {group}={config.name}")
-    names = ["path", "sharing"]
-    if config.sharing != "copies":
-        names += ["adapter.rank", "adapter.alpha", "adapter.targets"]
-    for name in names:
-        ours, theirs = attrgetter(name)(config), OmegaConf.select(settings, f"{group}.{name}")
-        require(theirs == ours, f"{key} was trained with {group}.{name}={theirs}, not {ours}")
     there = sorted(path for path in (run_dir / AGENTS).iterdir() if path.is_dir())
     found = {name: there[0] if len(there) == 1 else run_dir / AGENTS / name for name in agents}
     require(
@@ -168,4 +163,20 @@ def agent_folders(
         f"{key} has {len(there)} agents, this run {len(agents)}; one agent serves all, several "
         f"serve as many",
     )
+    for name, folder in found.items():
+        ours, theirs = config.model_of(name), model_in(settings, folder.name)
+        keys = ["path", "sharing"]
+        if ours.sharing != "copies":
+            keys += ["adapter.rank", "adapter.alpha", "adapter.targets"]
+        for one in keys:
+            own, other = attrgetter(one)(ours), OmegaConf.select(theirs, one)
+            said = f"{config.key_of(name)}.{one}"
+            require(other == own, f"{key} was trained with {said}={other}, not {own}")
     return found
+
+
+def model_in(settings: DictConfig, agent: str) -> Any:
+    """The settings of an agent's model in a run's: `members` has those of agents with their own."""
+    members = settings.get("members", {})
+    own = members.get(agent) or members.get(agent.partition("_turn_")[0]) or {}
+    return OmegaConf.merge(settings.model, own.get("model", {}))

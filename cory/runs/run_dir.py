@@ -218,15 +218,17 @@ def require_extensible(run_dir: Path, config: Config, earlier: int) -> None:
 
 def why_it_cannot_grow(config: Config, earlier: int) -> str | None:
     """Why a run of so many iterations cannot be the first part of a longer one; None: it can."""
-    algorithm, precision = config.algorithm, config.model.precision
+    algorithm = config.algorithm
     if algorithm.follows_run_length():
         keys = f"algorithm.schedule={algorithm.schedule}, algorithm.warmup={algorithm.warmup:g}"
         return f"{keys} ran over these iterations; begin a new run"
     if getattr(algorithm, "iterations_per_epoch", 1) is None:
         return "with algorithm.iterations_per_epoch=null they learn from one set of games"
     rounds = isinstance(algorithm, MaftConfig) and algorithm.start == "previous"
-    if rounds and earlier == 1 and precision != "fp32":
-        return f"of a single one agents are kept in model.precision={precision}, not in float32"
+    for group, model in config.models.items() if rounds and earlier == 1 else ():
+        if model.precision != "fp32":
+            key = f"{group}.precision={model.precision}"
+            return f"of a single one agents are kept in {key}, not in float32"
     return None
 
 

@@ -135,8 +135,8 @@ def check_devices(hardware: HardwareConfig) -> None:
 
 def check_context(config: Config, bundle: ModelBundle) -> None:
     """Refuse prompts that a model cannot read; an observer's may turn out longer."""
-    task, algorithm = config.task, config.algorithm
-    response, context = algorithm.sampling.max_response_tokens, bundle.context_length
+    task = config.task
+    response, context = config.longest_response(bundle.group), bundle.context_length
     own = 0 if isinstance(task, GameConfig) else bundle.texts.own_tokens
     around = f", {own} of them around every prompt" if own else ""
     require(
@@ -158,12 +158,11 @@ def build_components(config: Config) -> Components:
         device = torch.device("cuda", torch.cuda.current_device())  # this process's own
     set_float32_products(products_of(config), device)
     streams = Streams(config.seed)
-    bundle = ModelBundle(config.model, device)
-    partner = None if config.partner is None else ModelBundle(config.partner, device, "partner")
     algorithm = config.algorithm
-    bundles = [bundle] if partner is None else [bundle, partner]
+    bundles = {group: ModelBundle(one, device, group) for group, one in config.models.items()}
+    bundle = bundles["model"]
     # where another model speaks, this one only counts the tokens of prompts
-    speaking = [] if algorithm.speaks_remotely() else bundles
+    speaking = [] if algorithm.speaks_remotely() else list(bundles.values())
     for one in speaking:
         check_context(config, one)
         shown, key = one.texts.template.date, f"{one.group}.template.date"
@@ -185,17 +184,18 @@ def build_components(config: Config) -> Components:
     for one, prompt in product(speaking, held_out[:1]):
         if one.texts.chat:
             one.texts.render(prompt.opening)
-    for text, one in product(config.evaluation.probes, bundles):
+    for text, one in product(config.evaluation.probes, bundles.values()):
+        longest = config.longest_response(one.group)
         tokens = one.texts.tokens(task.prompt_of(text).opening)
         require(
-            tokens + algorithm.sampling.max_response_tokens <= one.context_length,
+            tokens + longest <= one.context_length,
             f"evaluation.probes: the {tokens} tokens of '{text[:40]}' and "
-            f"algorithm.sampling.max_response_tokens ({algorithm.sampling.max_response_tokens}) "
-            f"exceed the context of {one.group}={one.config.name} ({one.context_length} tokens)",
+            f"algorithm.sampling.max_response_tokens ({longest}) exceed the context of "
+            f"{one.group}={one.config.name} ({one.context_length} tokens)",
         )
     for one in speaking:
         _ = one.pretrained  # loaded when all else is known to fit
-    return Components(config, plan_of(config), bundle, partner, task, reward, streams)
+    return Components(config, plan_of(config), bundles, task, reward, streams)
 
 
 def keep_freed_memory() -> None:

@@ -29,53 +29,65 @@ class Components:
 
     config: Config
     plan: BatchPlan
-    bundle: ModelBundle
-    partner: ModelBundle | None  # of the second model, if any
+    bundles: Mapping[str, ModelBundle]  # by their place in `Config.models`
     task: Task
     reward: Reward
     streams: Streams
+
+    @property
+    def bundle(self) -> ModelBundle:
+        """That of `model`, whose tokens prompts are counted in."""
+        return self.bundles["model"]
+
+    def bundle_of(self, name: str) -> ModelBundle:
+        """That of a policy, or of an agent that does not learn."""
+        return self.bundles[self.config.group_of(name)]
+
+    def by_bundle(self, names: Iterable[str]) -> list[tuple[ModelBundle, list[str]]]:
+        """Those of some bundle, for each that has some."""
+        parted = [
+            (one, [n for n in names if self.bundle_of(n) is one]) for one in self.bundles.values()
+        ]
+        return [(bundle, own) for bundle, own in parted if own]
 
     @property
     def carried(self) -> dict[str, Stateful]:
         """The components whose state a checkpoint keeps."""
         return {"task": self.task.sampler, "streams": self.streams}
 
-    def new_policies(
-        self, names: Sequence[str], bundle: ModelBundle | None = None
-    ) -> dict[str, Policy]:
-        """Policies to train, starting from the pretrained model or `init_from`.
+    def new_policies(self, names: Sequence[str]) -> dict[str, Policy]:
+        """Policies to train, starting from their pretrained models or `init_from`."""
+        made: dict[str, Policy] = {}
+        for bundle, own in self.by_bundle(names):
+            if self.config.algorithm.one_engine(bundle.config.sharing):
+                made |= self._sharing_an_engine(own, bundle)
+            else:
+                new = self._policies(self._models(own, bundle), bundle)
+                made |= {policy.name: policy for policy in new}
+            self._store(bundle)
+        return {name: made[name] for name in names}
 
-        bundle: of their models; None: the first one
-        """
-        bundle = bundle or self.bundle
-        if self.config.algorithm.one_engine(bundle.config.sharing):
-            policies = self._sharing_an_engine(names, bundle)
-        else:
-            new = self._policies(self._models(names, bundle), bundle)
-            policies = {policy.name: policy for policy in new}
-        self._store(bundle)
-        return policies
-
-    def new_ppo_policies(
-        self, names: Sequence[str], bundle: ModelBundle | None = None
-    ) -> dict[str, PPOPolicy]:
+    def new_ppo_policies(self, names: Sequence[str]) -> dict[str, PPOPolicy]:
         """As `new_policies`, of an algorithm that is PPO's."""
-        return cast(dict[str, PPOPolicy], self.new_policies(names, bundle))
+        return cast(dict[str, PPOPolicy], self.new_policies(names))
 
     def new_ppo_team(
         self, names: Sequence[str], others: Others
     ) -> tuple[dict[str, PPOPolicy], dict[str, Policy]]:
         """Policies to train by PPO, and others, which are never trained."""
-        learners, loaders = self._with_others(names, others, "algorithm.fixed")
-        ppo = cast(dict[str, PPOPolicy], learners)
+        learners: dict[str, Policy] = {}
+        loaders: dict[str, Callable[[], Policy]] = {}
+        for bundle, own in self.by_bundle([*names, *others]):
+            new, known = self._with_others(
+                bundle,
+                [name for name in own if name in names],
+                {name: others[name] for name in own if name in others},
+                "algorithm.fixed",
+            )
+            learners |= new
+            loaders |= known
+        ppo = cast(dict[str, PPOPolicy], {name: learners[name] for name in names})
         return ppo, {name: load() for name, load in loaders.items()}
-
-    def partner_as(self, name: str) -> Policy:
-        """The second model as it came, which responds under this name and never learns."""
-        assert self.partner is not None  # settings without one were refused
-        self._store(self.partner)
-        model = ActorCriticModel(name, self.partner.pretrained)
-        return Policy(self.partner, model, None, self.config.hardware)
 
     def new_player(self, name: str, others: Others) -> tuple[Policy, Loaders]:
         """A policy to train, and functions that load others, which are never trained.
@@ -84,23 +96,23 @@ class Components:
         settings say that it is read.
         """
         setting = "algorithm.opponents"
-        learners, loaders = self._with_others([name], others, setting)
+        learners, loaders = self._with_others(self.bundle, [name], others, setting)
         copies = self.bundle.config.sharing == "copies"
         if copies and not self.config.algorithm.reads_reference():
             self.bundle.pretrained.to("meta")  # its weights are freed; the configuration stays
         return learners[name], loaders
 
     def _with_others(
-        self, names: Sequence[str], others: Others, setting: str
+        self, bundle: ModelBundle, names: Sequence[str], others: Others, setting: str
     ) -> tuple[dict[str, Policy], Loaders]:
-        """Policies to train, and functions that give others of the first model.
+        """Policies to train, and functions that give others, all of one bundle.
 
         setting: the group of settings that names the others
         """
-        bundle, hardware = self.bundle, self.config.hardware
+        hardware = self.config.hardware
         if bundle.config.sharing == "copies":
             return self.new_policies(names), {
-                name: self._loader(name, run_dir, f"{setting}.{name}")
+                name: self._loader(bundle, name, run_dir, f"{setting}.{name}")
                 for name, run_dir in others.items()
             }
         # first of all: under ZeRO-3 a learner's engine splits the base with all of its adapters
@@ -108,30 +120,32 @@ class Components:
         for model in models[len(names) :]:
             run_dir = others[model.name]
             if run_dir is not None:
-                start_from(run_dir, [model], bundle.config, "model", f"{setting}.{model.name}")
+                start_from(run_dir, [model], self.config, f"{setting}.{model.name}")
         own = self._policies(models[: len(names)], bundle)
         learners = {policy.name: policy for policy in own}
-        engine = next(iter(learners.values())).engine  # which keeps the base of the adapters
-        own_sampling = self.config.own_sampling
+        # which keeps the base of the adapters
+        engine = next((policy.engine for policy in learners.values()), None)
         frozen = {
-            m.name: Policy(bundle, m, engine, hardware, sampling=own_sampling(m.name))
-            for m in models[len(names) :]
+            model.name: Policy(bundle, model, engine, hardware).as_member(self.config)
+            for model in models[len(names) :]
         }
         self._store(bundle)
         return learners, {name: partial(frozen.__getitem__, name) for name in frozen}
 
-    def _loader(self, name: str, run_dir: Path | None, setting: str) -> Callable[[], Policy]:
+    def _loader(
+        self, bundle: ModelBundle, name: str, run_dir: Path | None, setting: str
+    ) -> Callable[[], Policy]:
         """Loads an agent; a run that does not fit is refused at once."""
-        bundle, path = self.bundle, self.bundle.config.path
+        path = bundle.config.path
         if run_dir is not None:
-            path = str(agent_folders(run_dir, [name], bundle.config, "model", setting)[name])
+            path = str(agent_folders(run_dir, [name], self.config, setting)[name])
 
         def load() -> Policy:
             own = bundle.config
             lm = load_frozen(own, path, setting, bundle.device, remote_code=own.remote_code)
             store_as_products(lm)
-            model, sampling = ActorCriticModel(name, lm), self.config.own_sampling(name)
-            return Policy(bundle, model, None, self.config.hardware, sampling=sampling)
+            policy = Policy(bundle, ActorCriticModel(name, lm), None, self.config.hardware)
+            return policy.as_member(self.config)
 
         return load
 
@@ -144,17 +158,10 @@ class Components:
         for model in models:
             engine.set_weights(model.trainable())
             stored.append(StoredWeights(model.name, engine))
-        return {
-            own.name: Policy(
-                bundle,
-                first.model,
-                engine,
-                self.config.hardware,
-                own,
-                self.config.own_sampling(own.name),
-            )
-            for own in stored
-        }
+        policies = [
+            Policy(bundle, first.model, engine, self.config.hardware, own) for own in stored
+        ]
+        return {policy.name: policy.as_member(self.config) for policy in policies}
 
     def _store(self, bundle: ModelBundle) -> None:
         """Keep what never trains in the precision of its products, once all copies are made."""
@@ -174,9 +181,10 @@ class Components:
         """
         run_dir, folders = self.config.init_from, dict[str, Path]()
         if run_dir is not None:
-            folders = agent_folders(Path(run_dir), names, bundle.config, bundle.group, "init_from")
+            folders = agent_folders(Path(run_dir), names, self.config, "init_from")
         head = self.config.algorithm.has_value_head()
-        for model in bundle.new_models([*names, *others], self.streams.init, head):
+        all_names = [*names, *others]
+        for model in bundle.new_models(all_names, self.streams.init, head, self.config.model_of):
             if model.name in folders:
                 model.load(folders[model.name], "init_from", bundle.config.remote_code)
                 if bundle.config.reference == "init_from":
@@ -191,17 +199,17 @@ class Components:
         Under ZeRO-3 the first engine of those that share a base splits it with all of its adapters.
         """
         hardware = self.config.hardware
-        shared, precision = bundle.config.sharing == "adapters", self.config.model.precision
+        shared, precision = bundle.config.sharing == "adapters", bundle.config.precision
         siblings: list[Engine] = []
         for model in list(models) if shared else models:
             if hardware.gradient_checkpointing:
                 model.lm.gradient_checkpointing_enable({"use_reentrant": False})
             own = siblings if shared else []
             config = self.config.algorithm_of(model.name)
-            sampling = self.config.own_sampling(model.name)
             engine = Engine(model, config, hardware, self.plan, precision, own)
             if isinstance(config, PPOConfig):
                 start = self.config.init_from is None or bundle.config.reference == "init_from"
-                yield PPOPolicy(bundle, model, engine, config, hardware, start, sampling)
+                new: Policy = PPOPolicy(bundle, model, engine, config, hardware, start)
             else:
-                yield Policy(bundle, model, engine, hardware, sampling=sampling)
+                new = Policy(bundle, model, engine, hardware)
+            yield new.as_member(self.config)

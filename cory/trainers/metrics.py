@@ -1,5 +1,6 @@
 """Metrics of a roll-out. docs/metrics.md defines each of them."""
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 import torch
@@ -7,7 +8,7 @@ from torch import Tensor
 
 from cory.episode import Batch, Episode, Metrics, Turn, score_of
 from cory.functional.logprobs import copied_share, distinct_share, masked_mean, sampled_kl
-from cory.models.policy import PPOPolicy
+from cory.models.policy import Policy, PPOPolicy
 
 COPIED = 4  # tokens in a row that count as repeated
 QUANTILE = 0.99  # where not all is in float32 a few tokens are far off, and most not at all
@@ -100,19 +101,28 @@ def role_metrics(episodes: list[Episode], metrics: Metrics) -> Metrics:
     return by_role
 
 
-def transfer_metrics(episodes: list[Episode], stops: AbstractSet[int]) -> Metrics:
+def transfer_metrics(episodes: list[Episode], agents: Mapping[str, Policy]) -> Metrics:
     """Gain over the pioneer's score, and share of its response copied, of each observer."""
     metrics: Metrics = {}
     for place, turn in list(enumerate(episodes[0].turns))[1:]:
         pairs = [(episode.turns[0], episode.turns[place]) for episode in episodes]
         gains = [score_of(later) - score_of(first) for first, later in pairs]
-        copied = [
-            copied_share(without_stop(later, stops), without_stop(first, stops), COPIED)
-            for first, later in pairs
-        ]
+        copied = []
+        for first, later in pairs:
+            author, reader = agents[first.agent], agents[later.agent]
+            said = without_stop(later, reader.bundle.stops)
+            copied.append(copied_share(said, read_by(reader, author, first), COPIED))
         metrics[f"transfer/gain/{turn.role}"] = sum(gains) / len(gains)
         metrics[f"transfer/copy_rate/{turn.role}"] = sum(copied) / len(copied)
     return metrics
+
+
+def read_by(reader: Policy, author: Policy, turn: Turn) -> list[int]:
+    """The tokens of a response without its stop token; of another model's, those of its text."""
+    if reader.bundle is author.bundle:
+        return without_stop(turn, author.bundle.stops)
+    ids: list[int] = reader.bundle.tokenizer(turn.response, add_special_tokens=False)["input_ids"]
+    return ids
 
 
 def tail_of(values: Tensor) -> float:

@@ -44,7 +44,9 @@ def test_names_tell_critics_where_there_are_some(maft: Settings, policies: str, 
     """In the second round; Table 6's untrained model speaks as both."""
     config = maft("algorithm.identities=true", f"algorithm.policies={policies}")
     components = build_components(config)
-    wording = maft_debate(config.algorithm, components.task, components.bundle, 3, 2).wording(0)
+    wording = maft_debate(config.algorithm, components.task, components.bundle_of, 3, 2).wording(
+        "generation_0", 0
+    )
     rounds = [[Turn("a", "debater_0", 0, "", "7", [1], [1]) for _ in range(3)]]
     (prompt,) = components.task.sample(1)
     assert f"Agent ID: {kind} (" in str(next(wording.contexts(prompt, rounds, 0)))

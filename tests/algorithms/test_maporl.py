@@ -62,24 +62,20 @@ def test_the_policies_and_how_many_turns_each_learns_from(
 
 
 def test_who_speaks_with_more_agents_and_turns_than_in_training() -> None:
-    parts: Any = SimpleNamespace(bundle="first", partner=None)  # two teams by name
+    parts: Any = SimpleNamespace(config=SimpleNamespace(members={}))
     debates: Any = TrainedDebates(maporl_settings("algorithm.train_turns=[2,3]"), parts)
     names = [[debates.actor(turn, agent) for agent in range(3)] for turn in range(4)]
     assert names == [["reference"] * 3, ["turn_2"] * 3, ["turn_3"] * 3, ["turn_3"] * 3]
-    parts.partner = "other"
+    parts.config.members["agent_1"] = "a block"
     two: Any = TrainedDebates(
         maporl_settings("algorithm.train_turns=[2,3]", "algorithm.param_sharing=per_turn_agent"),
         parts,
     )
     assert [two.actor(0, agent) for agent in range(3)] == [
-        *("reference", "partner_reference", "reference"),
+        *("reference", "agent_1_reference", "reference"),
     ]
     assert [two.actor(1, agent) for agent in range(3)] == [
         *("agent_0_turn_2", "agent_1_turn_2", "agent_0_turn_2"),
-    ]
-    assert [[name for name in names] for _, names in two.names_by_bundle()] == [
-        ["agent_0_turn_2", "agent_0_turn_3"],
-        ["agent_1_turn_2", "agent_1_turn_3"],
     ]
 
 
@@ -244,7 +240,7 @@ def test_policies_of_one_turn_and_of_all_learn(
 def test_a_mixed_team_goes_on_from_another_run(questions: ConfigOf, tmp_path: Path) -> None:
     words = [
         *MAPORL,
-        "+model@partner=tiny_sums",
+        "+model@members.agent_1.model=tiny_sums",
         "algorithm.param_sharing=per_agent",
         "algorithm.turns=1",
         "algorithm.learning_rate=1e-2",
@@ -253,7 +249,7 @@ def test_a_mixed_team_goes_on_from_another_run(questions: ConfigOf, tmp_path: Pa
     trainer = build(config, Last())
     trainer.step(0)
     (tmp_path / "config.yaml").write_text(
-        json.dumps({key: getattr(config, key).model_dump() for key in ("model", "partner")})
+        json.dumps(config.model_dump(include={"model", "members"}))
     )
     for name, agent in trainer.agents.items():
         path = agent.bundle.config.path
@@ -264,7 +260,7 @@ def test_a_mixed_team_goes_on_from_another_run(questions: ConfigOf, tmp_path: Pa
         assert all(torch.equal(own, theirs[key]) for key, own in agent.model.state_dict().items())
     (tmp_path / "config.yaml").write_text(json.dumps({"model": config.model.model_dump()}))
     again = questions(*words, f"init_from={tmp_path}")
-    assert "was trained without partner=tiny_sums" in refusal(lambda: build(again, Last()))
+    assert "was trained with members.agent_1.model.path=" in refusal(lambda: build(again, Last()))
 
 
 @pytest.mark.slow

@@ -11,12 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 
-from cory.config import Config
+from cory.config import Config, builder
 from cory.episode import Asked, turns_of
+from cory.inference import load_team
+from cory.memory import parts_of
 from cory.rollout.scheduler import limits_of
+from cory.runs.export import export_agents
+from cory.runtime.worker import build_components
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build, measure, updates_of
+from tests.support.chat_models import save_chat_model
+from tests.support.refusals import refusal
+from tests.support.supervising import SFT
 
 Settings = Callable[..., Config]
 CORY = ("algorithm=cory", "algorithm.epochs=1", "algorithm.swap_every=1")
@@ -137,3 +145,146 @@ def test_what_changes_the_distribution_is_said_of_its_agent(
     said = [line for line in printed if "distribution" in line]
     assert len(said) == 1 and "note: agent_1 samples" in said[0]
     assert "sampling.top_p=0.5" in said[0]
+
+
+@pytest.fixture(scope="module")
+def chats(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Words for a pair: a small Qwen-shaped chat model, and a Llama-shaped one with a system."""
+    folder = tmp_path_factory.mktemp("chats")
+    qwen, llama = (save_chat_model(family, folder / family) for family in ("qwen3", "llama3"))
+    return [
+        *(f"model.path={qwen}", "model.chat=true", f"members.agent_1.model.path={llama}"),
+        "members.agent_1.model.system='Be brief.'",
+    ]
+
+
+def test_two_models_read_each_others_texts(config_of: Settings, chats: list[str]) -> None:
+    trainer = build(config_of(*CORY, *chats, "members.agent_1.learning_rate=1e-4"), LetterShare())
+    first, second = trainer.agents.values()
+    assert [a.bundle.config.path.rpartition("/")[2] for a in (first, second)] == ["qwen3", "llama3"]
+    for iteration, (pioneer, observer) in enumerate(((first, second), (second, first))):
+        metrics = trainer.step(iteration)
+        for episode in trainer.episodes:
+            said, heard = episode.turns
+            assert (said.agent, heard.agent) == (pioneer.name, observer.name)
+            assert said.response in heard.context and heard.credit == said.credit
+            for agent, turn in ((pioneer, said), (observer, heard)):
+                ids = agent.bundle.tokenizer(turn.context, add_special_tokens=False)["input_ids"]
+                assert turn.context_ids == ids  # each reads with its own tokenizer
+                assert ("Be brief." in turn.context) == (agent is second)
+        if iteration == 0:  # each is compared with the model that it started from
+            assert all(abs(metrics[f"objective/kl/{a.name}"]) < 1e-3 for a in (first, second))
+
+
+def test_adapters_of_two_ranks_lie_on_one_base(config_of: Settings) -> None:
+    words = (
+        "model.sharing=adapters",
+        "model.adapter.rank=4",
+        "members.agent_1.model.adapter.rank=2",
+    )
+    config = config_of(*CORY, *words)
+    trainer = build(config, LetterShare())
+    assert [*trainer.components.bundles] == ["model"]
+    assert trainer.agents["agent_0"].model.lm is trainer.agents["agent_1"].model.lm
+    for name, rank in (("agent_0", 4), ("agent_1", 2)):
+        trained = trainer.agents[name].model.trainable()
+        assert {len(w) for key, w in trained.items() if "lora_A" in key} == {rank}
+    trainer.step(0)
+    three = [*words[:1], "model.adapter.rank=3"]
+    moments = [
+        next(part.bytes for part in parts_of(one) if part.what == "Adam's two moments")
+        for one in (config, config_of(*CORY, *three), config_of(*CORY, *words[:2]))
+    ]
+    assert moments[0] == moments[1] < moments[2]
+
+
+def test_a_pair_is_asked_and_gone_on_with_as_it_was(
+    config_of: Settings, chats: list[str], tmp_path: Path
+) -> None:
+    words = [*CORY, *chats, "algorithm.learning_rate=1e-2", "members.agent_0.sampling.top_k=1"]
+    config = config_of(*words, f"run_dir={tmp_path}")
+    trainer = build(config, LetterShare())
+    trainer.step(0)
+    trainer.step(1)  # back to the first roles
+    export_agents(trainer.agents, config, None, tmp_path)
+    OmegaConf.save(OmegaConf.create(config.model_dump()), tmp_path / "config.yaml")
+    asked, team = ["It was", "Not"], load_team(tmp_path, "cpu")
+    for name, agent in trainer.agents.items():
+        own = agent.turns([Asked(text, "solo") for text in asked], 6, None)
+        assert [[t.text for t in turns] for turns in team.ask_all(asked, name, greedy=True)] == [
+            [turn.text] for turn in own
+        ]
+    sampled = team.ask_all(asked, "agent_0", seed=5)  # the likeliest, by its block
+    assert [t[0].text for t in sampled] == [t[0].text for t in team.ask_all(asked, "agent_0", True)]
+    both = team.ask(asked[0])
+    assert [turn.agent for turn in both] == ["agent_0", "agent_1"]
+    assert both[0].text in both[1].context and "Be brief." in both[1].context
+    later = build(config_of(*words, f"init_from={tmp_path}"), LetterShare())
+    for name, agent in later.agents.items():
+        theirs = trainer.agents[name].model.state_dict()
+        assert all(torch.equal(own, theirs[key]) for key, own in agent.model.state_dict().items())
+    other = [word for word in words if not word.startswith("members.agent_1.model.path")]
+    said = refusal(lambda: build(config_of(*other, f"init_from={tmp_path}"), LetterShare()))
+    assert "was trained with members.agent_1.model.path=" in said
+
+
+def test_finetuned_agents_may_differ(maft: Settings, chats: list[str]) -> None:
+    own = [word.replace("agent_1", "critic_0") for word in chats[2:3]]
+    config = maft(
+        *("algorithm.agents=2", "algorithm.evaluation_agents=2", "algorithm.summary=false"),
+        *(*own, "members.critic_0.learning_rate=3e-3", "algorithm.later_learning_rate=1e-9"),
+        "members.generation_1.learning_rate=2e-3",
+    )
+    components = build_components(config)
+    trainer = builder("algorithm", "maft")(config.algorithm, components)
+    assert [*components.bundles] == ["model", "members.critic_0.model"]
+    shown = [name for name, policy in trainer.agents.items() if "llama3" in policy.bundle.said]
+    assert shown == ["critic_0"]
+    rates = {
+        name: [trainer.finetune_plan(name, iteration).learning_rate for iteration in (0, 1)]
+        for name in trainer.agents
+    }
+    algorithm = config.algorithm
+    assert rates == {
+        "generation_0": [algorithm.learning_rate, 1e-9],
+        "generation_1": [2e-3, 2e-3],
+        "critic_0": [3e-3, 3e-3],
+        "critic_1": [algorithm.critic_learning_rate, 1e-9],
+    }
+    metrics = trainer.step(0)
+    assert metrics["supervised/examples/critic_0"] >= 0
+
+
+def test_the_best_debates_are_those_of_each_agents_own_start(
+    questions: Settings, chats: list[str]
+) -> None:
+    config = questions(
+        *(*SFT, "algorithm.param_sharing=per_turn_agent", "algorithm.turns=2"),
+        "algorithm.train_turns=null",
+        *(chats[2], "members.agent_1.sampling.top_k=1", "members.agent_1.learning_rate=1e-3"),
+    )
+    trainer = builder("algorithm", "debate_sft")(config.algorithm, build_components(config))
+    collected = trainer.collect(0)
+    for turns in (episode.turns for episode in collected.episodes):
+        assert [t.agent for t in turns] == ["reference", "agent_1_reference"] * 2
+    actors = trainer.collect.actors
+    second = actors["agent_1_reference"]
+    assert second.frozen and "llama3" in second.bundle.said and second.sampling.top_k == 1
+    assert "llama3" not in actors["reference"].bundle.said and actors["reference"].sampling is None
+    metrics = trainer.step(1)
+    rates = {name: metrics[f"supervised/learning_rate/{name}"] for name in trainer.agents}
+    own = config.algorithm.learning_rate
+    assert list(rates.values()) == pytest.approx([own, own, 1e-3, 1e-3])
+
+
+def test_a_prompt_fits_where_its_agents_own_answer_does(config_of: Settings) -> None:
+    words = [f"members.agent_1.sampling.{end}_response_tokens=2" for end in ("min", "max")]
+    trainer = build(config_of(*CORY, *words), LetterShare())
+    first, second = trainer.agents.values()
+    room = first.bundle.context_length
+    context = "a" * (room - 4)
+    tokens = first.texts.tokens(context)
+    fits = [
+        agent.fits(context, room - tokens + more) for more in (0, 1) for agent in (first, second)
+    ]
+    assert fits == [True, True, False, True]

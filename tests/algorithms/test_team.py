@@ -198,7 +198,7 @@ def test_a_fixed_agent_speaks_and_never_learns(team: Team) -> None:
 def test_a_fixed_agent_may_be_another_model(team: Team, tmp_path: Path) -> None:
     """The second model speaks as it came, in training and when the team is asked."""
     text = returning('{"one": float("e" in again.text)}').replace("len(again.text) > 6", "True")
-    words = ["algorithm.fixed={two:partner}", "+model@partner=tiny_2x"]
+    words = ["algorithm.fixed={two:start}", "+model@members.two.model=tiny_2x"]
     config = team(text, *words)
     held = [part.what for part in parts_of(config)]
     assert held.count("Adam's two moments") == 1 and held.count("reference") == 2
@@ -207,8 +207,8 @@ def test_a_fixed_agent_may_be_another_model(team: Team, tmp_path: Path) -> None:
     two: Any = trainer.actors["two"]
     assert two.bundle.config.name == "tiny_2x"
     assert {t.agent for e in trainer.episodes for t in e.turns if t.role == "two"} == {"two"}
-    assert "partner: +model" in refusal(lambda: team(text, words[0]))
-    assert "needs algorithm=maporl or debate_sft, or" in refusal(lambda: team(text, words[1]))
+    pool = ["algorithm.fixed={two:pool}", words[1]]
+    assert "two must have the model of one, whose" in refusal(lambda: team(text, *pool))
 
 
 @pytest.mark.parametrize(

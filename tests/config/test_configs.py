@@ -144,8 +144,8 @@ def test_experiments_parse_at_both_scales(experiment: str) -> None:
     assert small.model.name == TINY_OF_PAPER.get(folder, tiny)
     # nothing of a small run is fetched from a hub
     assert small.model.path == f"asset:{small.model.name}"
-    if paper.partner is not None:
-        assert small.partner.path == f"asset:{TINY[paper.partner.name]}"
+    for name, member in paper.members.items():
+        assert small.members[name].model.path == f"asset:{TINY[member.model.name]}"
     if paper.reward.name != "verifier":
         assert small.reward.name == paper.reward.name
     # judged by the answer, by a model that is shipped, or by one that another run has made

@@ -264,7 +264,9 @@ def test_untrained_debaters_are_those_that_training_starts_from(name: str) -> No
 )
 def test_pairs_of_different_models(name: str, partner: str) -> None:
     cfg = of(name)
-    assert cfg.partner.path == partner and cfg.model.path.startswith("microsoft/Phi-3")
+    assert cfg.members.agent_1.model.path == partner and cfg.model.path.startswith(
+        "microsoft/Phi-3"
+    )
     assert cfg.algorithm.param_sharing == "per_turn_agent" and cfg.algorithm.agents == 2
 
 

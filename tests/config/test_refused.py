@@ -24,7 +24,7 @@ BASES = {
     "quickstart": [],
     "gpu1": ["hardware=gpu1"],
     "maporl": SUMS,
-    "pair": [*SUMS, "+model@partner=tiny_2x", "algorithm.param_sharing=per_agent"],
+    "pair": [*SUMS, "+model@members.agent_1.model=tiny_2x", "algorithm.param_sharing=per_agent"],
     "maft": ["experiment=maft/phi3_arithmetic_maft"],
     "team_members": [
         *("algorithm=team", "algorithm.play=a.py:play", "algorithm.agents=[one,two,x]"),
@@ -50,7 +50,6 @@ BASES = {
     "team": ["algorithm=team", "algorithm.play=a.py:play", "algorithm.agents=[one,two]"],
     "sum_of_games": ["reward=sum", "+reward@reward.parts.one=game_outcome"],
     "members": ["algorithm=cory", "members.agent_1.learning_rate=1e-5"],
-    "partner_of_cory": ["+model@partner=tiny_2x"],
 }
 # base -> what is typed, and after it the lines that refuse it. Each setting's own bound is in
 # docs/settings.md, which is written from the types (tests/scripts/test_settings.py): here each kind
@@ -120,10 +119,19 @@ algorithm.verifier_feedback=true
 """,
     "pair": """
 algorithm.param_sharing=per_turn
-    -> partner=tiny_2x: needs algorithm.param_sharing=per_agent or per_turn_agent, got per_
-algorithm.agents=1 -> must be at least 2 with a partner
-partner.rollout_dropout=true ; hardware.gradient_checkpointing=true
-    -> partner.rollout_dropout=true: needs hardware.gradient_checkpointing=false, got true
+    -> members.agent_1={...}: algorithm=maporl has the agents turn_1, turn_2, turn_3
+algorithm.param_sharing=shared
+    -> members.agent_1={...}: needs several agents that are models here; algorithm=maporl has agent_
+members.agent_1.model.rollout_dropout=true ; hardware.gradient_checkpointing=true
+    -> members.agent_1.model.rollout_dropout=true: needs hardware.gradient_checkpointing=false, got
+members.agent_1.model.adapter.rank=0 -> Input should be greater than or equal to 1
+members.agent_1.model.compute_precision=fp16
+    -> members.agent_1.model.compute_precision=fp16: does not go with precision=fp32: set both
+algorithm.verifier_feedback=true
+    -> needs model.chat=true, got false
+    -> needs reward=verifier, got exact_match
+    -> needs members.agent_1.model.chat=true, got false
+members.agent_0.model.path=elsewhere -> model=tiny: is nobody's: every agent that learns has one of
 """,
     "maft": """
 algorithm.select=correct
@@ -209,6 +217,8 @@ members.agnet_0.kl_coef=1
     -> members.agnet_0={...}: algorithm=cory has the agents agent_0, agent_1; did you mean agent_0?
 members.agent_0.learning_rate=0 -> Input should be greater than 0
 members.agent_0.sampling.top_p=2 -> members.agent_0.sampling.top_p=2: Input should be less than or
+members.agent_0.model.adapter.rank=4
+    -> members.agent_0.model.adapter={...}: would be ignored: needs model.sharing=adapters
 members.agent_0.sampling.max_response_tokens=2
     -> members.agent_0.sampling.max_response_tokens=2: must not be below min_response_tokens=4
 """,
@@ -226,9 +236,6 @@ members.single.learning_rate=1
 members.two.learning_rate=1e-5
     -> members.two.learning_rate=1e-05: would be ignored: algorithm.fixed says that it never learns
 algorithm.fixed={one: endpoint} -> members.one={...}: would be ignored: algorithm.endpoint says how
-""",
-    "partner_of_cory": """
-seed=0 -> partner=tiny_2x: needs algorithm=maporl
 """,
 }
 NAMED = re.compile(r"[\w.]+(=.*?)?: ")  # a rule with its key

@@ -89,16 +89,22 @@ def test_a_token_that_begins_every_text_is_counted(tmp_path: Path) -> None:
 
     def config(longest: int, *words: str) -> Config:
         return parsed(
-            *("algorithm=maporl", "algorithm.param_sharing=per_agent", "+model@partner=tiny_sums"),
+            *(
+                "algorithm=maporl",
+                "algorithm.param_sharing=per_agent",
+                "+model@members.agent_1.model=tiny_sums",
+            ),
             *(f"algorithm.sampling.{end}_response_tokens=4" for end in ("min", "max")),
             *("algorithm.guards.min_tokens=null", f"task.max_prompt_tokens={longest}", *words),
         )
 
-    for group in ("model", "partner"):
+    for group in ("model", "members.agent_1.model"):
         path, said = f"{group}.path={tmp_path}", rf"context of {group}=\w+ \({SWITCH} tokens, 1 of"
         with pytest.raises(ConfigError, match=said):
             build_components(config(SWITCH - 4, path))
         build_components(config(SWITCH - 4 - 1, path))
     probe = f"evaluation.probes=['{'7' * SWITCH}']"
-    with pytest.raises(ConfigError, match=r"^evaluation\.probes: the .* context of partner=tiny_s"):
-        build_components(config(4, probe, f"partner.path={tmp_path}"))
+    with pytest.raises(
+        ConfigError, match=r"^evaluation\.probes: the .* context of members.*=tiny_s"
+    ):
+        build_components(config(4, probe, f"members.agent_1.model.path={tmp_path}"))

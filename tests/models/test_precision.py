@@ -316,5 +316,8 @@ def test_every_model_of_a_small_run_has_the_same_precision(monkeypatch: pytest.M
     words = (*HETERO, "reward=verifier", "reward.path=here")
     for more, expected in (([], "bf16"), (["model.compute_precision=fp32"], "fp32")):
         config = parse_config(compose_config(*words, *more))
-        assert config.partner is not None
-        assert config.partner.compute_precision == config.reward.compute_precision == expected
+        assert (
+            config.members["agent_1"].model.compute_precision
+            == config.reward.compute_precision
+            == expected
+        )

@@ -45,7 +45,7 @@ class Quoting:
 def debate(agents: int, turns: int, wording: Any, **more: Any) -> Debate:
     settings: dict[str, Any] = {
         "speaker": lambda turn, agent: f"p{turn}{agent}",
-        "wording": lambda agent: wording,
+        "wording": lambda name, agent: wording,
         "limit": 7,
         "read": lambda response: response,
         "consensus": None,

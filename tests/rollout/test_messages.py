@@ -58,5 +58,7 @@ def test_a_debate_begins_with_all_messages_however_little_fits() -> None:
 def test_a_model_that_does_not_chat_cannot_be_shown_messages() -> None:
     form = PromptsForm(parsed(*OWN).task)
     assert list(Plain(form).contexts(PLAIN, [], 0)) == ["Why?"]
-    with pytest.raises(ConfigError, match=r"^prompt a is made of chat messages, .* partner.chat"):
+    with pytest.raises(
+        ConfigError, match=r"^prompt a is made of chat messages, .* that of members"
+    ):
         list(Plain(form).contexts(PROMPT, [], 0))

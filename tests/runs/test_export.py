@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -195,12 +196,12 @@ def test_one_agent_serves_all_and_several_serve_as_many(
 def test_what_cannot_be_started_from_is_refused(config_of: ConfigOf, tmp_path: Path) -> None:
     def refused(model: Any, *overrides: str) -> str:
         (tmp_path / "config.yaml").write_text(json.dumps({"model": model}))
-        own = config_of(*overrides).model
-        return refusal(lambda: start_from(tmp_path, [], own, "model", "init_from"))
+        agent: Any = SimpleNamespace(name="agent_0")
+        return refusal(lambda: start_from(tmp_path, [agent], config_of(*overrides), "init_from"))
 
     path = config_of().model.path
     same = {"path": path, "sharing": "copies"}
-    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "agent_0").mkdir(parents=True)
     assert refused(same, "model.sharing=adapters").endswith(
         "was trained with model.sharing=copies, not adapters"
     )

@@ -67,6 +67,11 @@ ESTIMATORS = [
     *("algorithm.ratio=gspo", "algorithm.loss_average=responses", "algorithm.entropy_coef=0.01"),
     *("algorithm.kl_loss=k3_corrected", "algorithm.kl_coef=0.5", "algorithm.score_scaling=none"),
 ]
+PAIR = [  # copies of one model and adapters on another, with another tokenizer
+    *(*CORY, "members.agent_1.model.path=asset:tiny_2x", "members.agent_1.model.sharing=adapters"),
+    *("members.agent_1.learning_rate=3e-3", "members.agent_1.kl_coef=0.1"),
+    *(f"members.agent_1.sampling.{end}_response_tokens=5" for end in ("min", "max")),
+]
 LAYOUTS: dict[str, list[str]] = {
     "copies": [],
     "copies, small passes, checkpointing": [
@@ -113,6 +118,8 @@ LAYOUTS: dict[str, list[str]] = {
         "hardware.zero_stage=3",
         "hardware.microbatch_size=1",
     ],
+    "pair": PAIR,
+    "pair x2, ZeRO-3": [*PAIR, "hardware=cpu2", "hardware.zero_stage=3"],
     "team": TEAM,
     "team x2, ZeRO-2": [*TEAM, "hardware=cpu2", "hardware.zero_stage=2"],
     "estimators": ESTIMATORS,
@@ -128,7 +135,10 @@ ROUNDING = ("objective/sampler_gap_p99/", "objective/sampler_gap_max/")
 # shares of tokens past a bound: in mixed precision rounding decides about a token that lies at it
 AT_A_BOUND = ("ppo/value/clipfrac/", "ppo/policy/clipfrac/", "ppo/policy/passed_over/")
 ONE_TOKEN = 1.5 / 96  # of the 24 or so of a minibatch, in one of four updates
-KINDS = ("copies", "adapters", "4 bits", "mixed", "groups", "rloo", "debate", "team", "estimators")
+KINDS = (
+    *("copies", "adapters", "4 bits", "mixed", "groups", "rloo", "debate", "pair", "team"),
+    "estimators",
+)
 REFERENCE = {name: name for name in KINDS}
 
 

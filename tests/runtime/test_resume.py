@@ -146,7 +146,13 @@ async def play(prompt, team):
 """
 
 
-@pytest.mark.parametrize("words", [EVEN, AGAIN], ids=["cory", "drawn again"])
+PAIR = (
+    *(*EVEN, "members.agent_1.model.path=asset:tiny_2x", "members.agent_1.learning_rate=1e-3"),
+    *("members.agent_1.sampling.min_response_tokens=2", "members.agent_0.kl_coef=0.1"),
+)
+
+
+@pytest.mark.parametrize("words", [EVEN, AGAIN, PAIR], ids=["cory", "drawn again", "pair"])
 def test_an_extended_run_ends_as_one_of_that_length(
     run: Run, tmp_path: Path, words: tuple[str, ...]
 ) -> None:

@@ -37,12 +37,29 @@ def test_transfer_by_hand() -> None:
         # end-of-text tokens alone are no copy, and not every response has one
         episode((0.0, [EOS]), (3.0, [EOS]), (1.0, [7, 7, 7, 7])),
     ]
-    assert transfer_metrics(episodes, {EOS}) == {
+    one = SimpleNamespace(bundle=SimpleNamespace(stops={EOS}))
+    agents: Any = {f"agent_{number}": one for number in range(3)}
+    assert transfer_metrics(episodes, agents) == {
         "transfer/gain/observer_1": ((0 - 1) + (3 - 0)) / 2,
         "transfer/gain/observer_2": ((1 - 1) + (1 - 0)) / 2,
         "transfer/copy_rate/observer_1": (1 / 2 + 0) / 2,
         "transfer/copy_rate/observer_2": (1 + 0) / 2,
     }
+
+
+def test_what_another_model_said_is_compared_in_ones_own_tokens() -> None:
+    """Of the text: token 1 of one model is no token 1 of another."""
+    letters = SimpleNamespace(
+        stops={EOS}, tokenizer=lambda text, add_special_tokens: {"input_ids": [*map(ord, text)]}
+    )
+    agents: Any = {
+        "agent_0": SimpleNamespace(bundle=SimpleNamespace(stops={EOS})),
+        "agent_1": SimpleNamespace(bundle=letters),
+    }
+    said = episode((1.0, [97, 98, 99, 100, EOS]), (1.0, [*map(ord, "xdefg"), EOS]))
+    said.turns[0].response = "defg"
+    # one of the two runs of four letters
+    assert transfer_metrics([said], agents)["transfer/copy_rate/observer_1"] == 1 / 2
 
 
 def test_sampler_gap_by_hand() -> None:
