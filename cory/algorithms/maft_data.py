@@ -12,7 +12,14 @@ from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.debates import shortened_share
 from cory.functional.credit import rounds_of
 from cory.functional.statistics import mean
-from cory.functional.votes import Answers, VoteRule, agreeing, mix_critic_debates, select
+from cory.functional.votes import (
+    Answers,
+    VoteRule,
+    above_mean,
+    agreeing,
+    mix_critic_debates,
+    select,
+)
 from cory.models.policy import Actor, Policy
 from cory.rollout.scheduler import Play, RollOut, limits_of
 from cory.runs.signals import leave_if_asked
@@ -27,7 +34,8 @@ VOTE, MIX = 2, 3
 class DebateCollector:
     """Lets the agents debate, and selects the responses that agree with the label: the vote.
 
-    Right answers are used for metrics only, except with labels=answer and with select=correct.
+    Right answers are used for metrics only, except with labels=answer and with select=correct. With
+    labels=reward no label is needed: a response with a score above its problem's mean agrees.
     """
 
     config: MaftConfig
@@ -40,6 +48,8 @@ class DebateCollector:
         """The examples of every policy."""
         prompts = self.components.task.sample(self.config.prompts_per_iteration)
         episodes = self._debates(iteration, prompts)
+        if self.config.labels == "reward":
+            self.components.reward.score(episodes)
         # by one process: where formulas are compared, time may run out in one and not in another
         selected = partial(self._selected, iteration, prompts, episodes)
         examples, metrics = distributed.first_works(selected)
@@ -62,13 +72,20 @@ class DebateCollector:
             for number, answers in enumerate(debates)
         ]
         golds = [None if prompt.answer is None else task.read(prompt.answer) for prompt in prompts]
-        labels = golds if config.labels == "answer" else votes
-        metrics = debate_metrics(debates, votes, golds)
+        agreed: Sequence[Answers] = debates
+        labels: Sequence[Hashable | None] = golds if config.labels == "answer" else votes
+        metrics: Metrics = {}
+        if any(prompt.answer is not None for prompt in prompts):
+            metrics = debate_metrics(debates, votes, golds)
+        if config.labels == "reward":
+            scores = [scores_in(episode, config.agents) for episode in episodes]
+            agreed, labels = [above_mean(own) for own in scores], [True] * len(scores)
+            metrics["supervised/score/team"] = mean(mean(map(mean, own)) for own in scores)
         if config.select == "correct":
             return self._correct(episodes), metrics
         if config.select == "agreeing":
-            return self._agreeing(episodes, debates, labels), metrics
-        examples, counts = self._own(iteration, episodes, debates, labels)
+            return self._agreeing(episodes, agreed, labels), metrics
+        examples, counts = self._own(iteration, episodes, agreed, labels)
         return examples, metrics | counts
 
     def _debates(self, iteration: int, prompts: list[Prompt]) -> list[Episode]:
@@ -156,6 +173,11 @@ def answers_in(
         [None if turn.absent else read(turn.response) for turn in turns]
         for turns in rounds_of(episode, agents)
     ]
+
+
+def scores_in(episode: Episode, agents: int) -> list[list[float]]:
+    """The scores of a debate's answers, [round][agent]."""
+    return [[float(turn.score or 0) for turn in turns] for turns in rounds_of(episode, agents)]
 
 
 def example_of(turn: Turn) -> Example:

@@ -238,6 +238,11 @@ class DiversityConfig(Settings):
     batch_size: Count  # texts per pass of encoder and scorer
     max_tokens: Count  # what they read at most of a text; the scorer reads the question with it
 
+    @property
+    def reads(self) -> bool:
+        """Whether any of them is measured."""
+        return bool(self.encoder or self.scorer or self.nll_others)
+
 
 class MaftConfig(SupervisedConfig, RoundsConfig):
     """Settings of `algorithm=maft`; `learning_rate` and `epochs` are those of generation agents."""
@@ -246,7 +251,7 @@ class MaftConfig(SupervisedConfig, RoundsConfig):
 
     policies: Literal["specialised", "generation", "single"]
     select: Literal["own", "agreeing", "correct"]  # eq. 1 | all that equal the label | STaR
-    labels: Literal["vote", "answer"]
+    labels: Literal["vote", "answer", "reward"]
     summary: bool
     critic_share: Share  # w: how much of a critic's data are answers that were corrected
     critic_loss: Literal["last_turn", "all_turns"]

@@ -89,7 +89,8 @@ NEEDS = {
     "algorithm.test_greedy": "evaluation.samples=1",  # all games about a word would be the same
     "algorithm=verifier": "reward=exact_match evaluation.greedy=false evaluation.probes=[] "
     "evaluation.k=[1]",
-    "algorithm=maft": "reward=exact_match evaluation.team=true evaluation.samples=1 "
+    "algorithm.labels=vote|answer": "reward=exact_match",
+    "algorithm=maft": "evaluation.team=true evaluation.samples=1 "
     "evaluation.k=[1] evaluation.greedy=false evaluation.probes=[] "
     "evaluation.split=test",  # it learns from the others
     # the plain form of a debate has no place for it; other rewards would tell debaters the answer
@@ -215,7 +216,9 @@ def of_answers(config: Config) -> Conflicts:
         yield "reward", f"{rule} reward.function=<file>.py:<function>, exact_match, judge, ..."
     shapes = isinstance(algorithm, MaporlConfig) and algorithm.shapes
     needing = {
-        "algorithm": isinstance(algorithm, VerifierConfig | MaftConfig),
+        "algorithm": isinstance(algorithm, VerifierConfig)
+        or getattr(algorithm, "labels", "reward") != "reward",
+        "algorithm.diversity": isinstance(algorithm, MaftConfig) and algorithm.diversity.reads,
         "algorithm.bonus_from": shapes and algorithm.bonus_from == "ground_truth",
         "algorithm.consensus": getattr(algorithm, "consensus", None) is not None,
         "evaluation.team": evaluation.team and isinstance(algorithm, DebateConfig),

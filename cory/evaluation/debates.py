@@ -56,6 +56,18 @@ def debate_metrics(
     return metrics | transition_metrics(right)
 
 
+def round_scores(agents: int, responses: ResponseSet, request: EvalRequest) -> Metrics:
+    """Mean score of the answers of each round, `turn_<n>`."""
+    rows = [[float(turn["score"]) for turn in line["turns"]] for line in responses.lines]
+    metrics: Metrics = {}
+    for start in range(0, len(rows[0]), agents):
+        each = [mean(row[start : start + agents]) for row in rows]
+        name = f"eval/score/turn_{start // agents + 1}"
+        metrics[name] = mean(each)
+        request.scores.add(name, by_prompt(each, len(responses.prompts)), None)
+    return metrics
+
+
 def read_debates(
     task: Task, responses: ResponseSet, agents: int
 ) -> list[tuple[list[list[Hashable | None]], Hashable | None]]:
@@ -130,7 +142,12 @@ class MaftMetrics:
         config, agents = self.config, self.config.evaluation_agents
         vote = VoteRule(config.vote_ties, config.unreadable_votes)
         rounds = range(config.evaluation_turns)
-        metrics = debate_metrics(agents, vote, task, responses, request)
+        metrics: Metrics = {}
+        if config.labels == "reward":
+            metrics = round_scores(agents, responses, request)
+            if responses.prompts[0].answer is None:
+                return metrics
+        metrics |= debate_metrics(agents, vote, task, responses, request)
         read = read_debates(task, responses, agents)
         for number in rounds:
             who = f"turn_{number + 1}"

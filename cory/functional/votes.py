@@ -169,6 +169,13 @@ def select(debates: Sequence[Answers], labels: Sequence[Hashable | None], agent:
     return selected
 
 
+def above_mean(scores: Sequence[Sequence[float]]) -> list[list[Hashable]]:
+    """Which answers (M, N) score above the mean of all to their problem; of equal ones none."""
+    every = [score for of_round in scores for score in of_round]
+    least = math.fsum(every) / len(every) if min(every) < max(every) else math.inf
+    return [[score > least for score in of_round] for of_round in scores]
+
+
 def mix_critic_debates(
     corrected: Sequence[int], kept: Sequence[int], share: float, stream: np.random.Generator
 ) -> list[int]:

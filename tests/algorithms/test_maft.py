@@ -17,7 +17,7 @@ from cory.runtime.worker import build_components
 from cory.trainers.steps import Stage
 from cory.trainers.supervised import CollectedExamples
 from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
-from tests.support.building import measure
+from tests.support.building import LetterShare, measure
 
 
 @pytest.mark.parametrize(
@@ -139,6 +139,35 @@ def test_right_answers_as_labels(maft: Settings, monkeypatch: pytest.MonkeyPatch
         assert learnt[name] == right
     voted_for = {name: len(found["vote"].examples[name]) for name in learnt}
     assert {name: len(own) for name, own in learnt.items()} != voted_for
+
+
+def test_a_reward_in_place_of_labels(maft: Settings) -> None:
+    """An agent learns its answers with a score above the mean of all six to the problem."""
+    config = maft("algorithm.labels=reward")
+    trainer = build_agents(config, LetterShare())
+    collected = trainer.collect(0)
+    learnt: dict[str, list[list[int]]] = {name: [] for name in NAMES[:3]}
+    scores, last = [], 0
+    for episode in debates_of(collected):
+        turns = episode["turns"]
+        scores += [turn["score"] for turn in turns]
+        mean = sum(scores[-6:]) / 6
+        for turn in turns[:3]:
+            if turn["score"] > mean:
+                learnt[turn["agent"]].append(turn["response_ids"])
+        last += sum(turn["score"] > mean for turn in turns[3:])
+    found = collected.examples
+    assert {n: [e.response_ids for e in found[n]] for n in learnt} == learnt
+    assert sum(map(len, learnt.values())) > 3
+    metrics = collected.metrics
+    kinds = [metrics[f"supervised/{kind}/{name}"] for kind in ("corrected", "kept")
+             for name in NAMES[3:]]  # fmt: skip
+    assert sum(kinds) == last > 0
+    assert metrics["supervised/score/team"] == pytest.approx(sum(scores) / len(scores))
+    metrics, lines = measure(trainer, config, Path(config.run_dir))
+    for number in (0, 1):
+        own = [t["score"] for line in lines for t in line["turns"][3 * number :][:3]]
+        assert metrics[f"eval/score/turn_{number + 1}"] == pytest.approx(sum(own) / len(own))
 
 
 def test_agreeing_answers_of_all_turns_and_agents_train_one_model(maft: Settings) -> None:

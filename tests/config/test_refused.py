@@ -33,6 +33,10 @@ BASES = {
     ],
     "member_of_one": ["algorithm=ppo", "members.agent_0.kl_coef=1"],
     "maft_members": ["experiment=maft/phi3_arithmetic_maft"],
+    "maft_of_texts": [
+        *("experiment=maft/maft", "task=prompts", "task.path=x", "task.held_out_share=0.5"),
+        *("algorithm.labels=reward", "reward=python", "reward.function=a.py:score"),
+    ],
     "endpoint": [
         "experiment=maft/phi3_arithmetic_maft",
         *("algorithm.iterations=0", "algorithm.policies=single"),
@@ -141,6 +145,10 @@ model.chat=false -> algorithm.summary=true: needs model.chat=true: others do not
 algorithm.start=base ; init_from=runs/x -> init_from=runs/x: would be forgotten:
 algorithm.sampling.min_response_tokens=1 -> must equal max_response_tokens=
 algorithm.turns=1 -> must be at least 2 with algorithm.policies=specialised, for
+""",
+    "maft_of_texts": """
+algorithm.diversity.nll_others=true -> algorithm.diversity={...}: needs a task with answers
+algorithm.labels=vote -> needs reward=exact_match, got python
 """,
     "endpoint": """
 algorithm.endpoint.base_url='https://h/v1?key=x' -> algorithm.endpoint.base_url: must be http:// or

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from cory.functional import votes
 from cory.functional.votes import (
     VoteRule,
+    above_mean,
     agreement,
     consensus_diversity,
     dissimilarity,
@@ -95,6 +96,12 @@ def test_agreement_does_not_count_what_cannot_be_read() -> None:
     assert agreement([7, 7, 3]) == pytest.approx(2 / 3)
     assert agreement([None, None, 3]) == pytest.approx(1 / 3)
     assert agreement([None, None]) == 0.0
+
+
+def test_answers_above_the_mean_of_their_problem() -> None:
+    assert above_mean([[0.2, 0.9], [0.4, 0.5]]) == [[False, True], [False, False]]  # of 0.5
+    assert above_mean([[1.0, 0.0], [0.0, 1.0]]) == [[True, False], [False, True]]
+    assert above_mean([[0.7] * 3]) == [[False] * 3]
 
 
 P, Q = [0.5, 0.5, 0.0], [0.25, 0.5, 0.25]

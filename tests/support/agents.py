@@ -50,9 +50,10 @@ class Vowels:
         return self.read(response) in ("e", "a")
 
 
-def build_agents(config: Config) -> SupervisedTrainer:
+def build_agents(config: Config, reward: Any = None) -> SupervisedTrainer:
     """The trainer of `config`, with answers that a random model can give."""
     components = build_components(config)
+    components = replace(components, reward=reward or components.reward)
     task: Any = Vowels(components.task)
     trainer = builder("algorithm", "maft")(config.algorithm, replace(components, task=task))
     assert isinstance(trainer, SupervisedTrainer)
