@@ -197,7 +197,8 @@ def episodes(lines: Sequence[dict[str, Any]], own_play: bool = False) -> str:
             heard = told(line, number) if own_play else ""
             if heard:
                 rows.append(f"    > {textwrap.shorten(heard, 100, placeholder=' ...')}")
-            text = textwrap.shorten(turn["response"] or "(absent)", 100, placeholder=" ...")
+            silent = "(thinking alone)" if turn.get("thinking") else "(absent)"
+            text = textwrap.shorten(turn["response"] or silent, 100, placeholder=" ...")
             role = "" if turn["role"] in ("solo", turn["agent"]) else f" ({turn['role']})"
             score = "" if turn["score"] is None else f"  [{turn['score']:+.2f}]"
             rows.append(f"  {turn['agent']}{role}: {text}{score}")

@@ -94,6 +94,8 @@ def one_line(error: Exception) -> str:
         return f"{said}{nearest(name, known)}"
     if said.startswith("Could not override") and isinstance(cause, OmegaConfBaseException):
         key = said.split("'")[1]
+        if "template" in key.split("."):  # its arguments are not known
+            return f"{key}: an argument of a chat template's own needs a +: +model.template.<name>="
         root = None if cause.parent_node is None else cause.parent_node._get_root()
         return f"{key} is not a setting{'' if root is None else meant(key, flat(root))}"
     if isinstance(error, OverrideParseException):  # which does not name the word

@@ -115,6 +115,8 @@ def test_the_end_of_a_run_is_printed_and_drawn(
     turn = {"agent": "agent_1", "role": "pioneer", "round": 0, "response": "one", "score": 0.5}
     other = {**turn, "agent": "agent_0", "role": "observer", "response": None, "score": None}
     line = {"kind": "training", "iteration": 11, "prompt": "say", "turns": [turn, other]}
+    thinks = {**line, "turns": [{**turn, "response": "", "thinking": "hm"}]}
+    assert episodes([thinks]).endswith("agent_1 (pioneer): (thinking alone)  [+0.50]")
     assert episodes([{**line, "kind": "evaluation"}, line]).splitlines() == [
         "iteration 12: say",
         "  agent_1 (pioneer): one  [+0.50]",
