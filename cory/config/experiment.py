@@ -189,6 +189,7 @@ class Config(Settings):
     run_dir: Words
     experiment: Text  # the names under which Hydra composed this run
     sweep: Text
+    adapter: Text | None
     scale: Text
     fidelity: Text
 

@@ -58,7 +58,8 @@ class AdapterConfig(Settings):
     rank: Count
     alpha: Positive  # the update is scaled by alpha / rank
     dropout: ShareBelowOne
-    targets: Annotated[list[Text], Field(min_length=1)] | None  # None: PEFT's choice
+    # None: PEFT's choice
+    targets: Annotated[list[Text], Field(min_length=1)] | Literal["all-linear"] | None
 
 
 def _date(text: str) -> str:

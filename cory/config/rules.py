@@ -70,6 +70,10 @@ NEEDS = {
     "task.test_split=null": "task.held_out_share",  # there would be nothing to evaluate on
     "task.held_out_share": "task.test_split=null",  # both name the test prompts
     "task.test_words=null": "task.test_path",
+    # the choice of a group, which another word may have changed
+    "adapter=full": "model.sharing=copies",
+    "adapter=lora": "model.sharing=adapters model.quantisation=none",
+    "adapter=lora_4bit": "model.sharing=adapters model.quantisation=nf4",
     # what is said of `model` holds for those of `members`, too
     "model.quantisation=nf4": "model.sharing=adapters",  # weights in 4 bits are not trained
     "model.special_tokens_in_text": "model.chat=false",  # in a chat they end turns
@@ -395,6 +399,11 @@ def parse_config(cfg: DictConfig) -> Config:
     try:
         values: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ConfigError):
+            cause = cause.__context__
+        if cause is not None:  # a resolver of ours refused
+            raise cause from None
         said = str(error).splitlines()[0]
         raise ConfigError(f"{error.full_key}: {said}" if error.full_key else said) from None
     try:

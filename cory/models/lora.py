@@ -128,7 +128,9 @@ def _fill(peft: PeftModel, folder: Path, name: str) -> None:
     require(not lost, f"{folder}: the adapter has no weights for {', '.join(lost[:3])}")
 
 
-def adapted_layers(lm: PreTrainedModel, targets: list[str] | None, key: str = "model") -> list[str]:
+def adapted_layers(
+    lm: PreTrainedModel, targets: list[str] | str | None, key: str = "model"
+) -> list[str]:
     """Names of the layers to adapt; ConfigError lists those of the model.
 
     key: the group of settings that `targets` are of
@@ -139,7 +141,9 @@ def adapted_layers(lm: PreTrainedModel, targets: list[str] | None, key: str = "m
         for name, module in lm.named_modules()
         if isinstance(module, nn.Linear | Conv1D) and module is not head
     }
-    known = f"this model has {', '.join(sorted(linear))}"
+    if targets == "all-linear":
+        return sorted(linear)
+    known = f"this model has {', '.join(sorted(linear))}; all-linear: all of these"
     chosen = targets or DEFAULT_TARGETS.get(lm.config.model_type)
     require(
         chosen is not None,

@@ -1,13 +1,15 @@
-"""What is known before a model is loaded, without torch: its place, its context, a CPU's precision.
+"""What is known before a model is loaded, without torch: its place, its files, a CPU's precision.
 
-A model is a hub name, a folder or asset:<name>. `compute_precision:
-${products_of_cpu:}` in conf/ is decided when a run starts. Its run directory stores what was
-decided, and a CPU that decides otherwise does not go on with it.
+A model is a hub name, a folder or asset:<name>. Settings such as `compute_precision:
+${products_of_cpu:}` or `chat: ${has_template:}` in conf/ are decided when a run starts. Its run
+directory stores what was decided, and a CPU that decides otherwise does not go on with it.
 """
 
+import json
 import os
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ ASSETS = Path(__file__).resolve().parent.parent / "assets"
 CPU_HAS_BF16 = "CORY_CPU_HAS_BF16"
 # folders of options of conf/model, which a make target writes
 WRITTEN = {"./outputs/models/smollm2_135m": "; `make smollm2` writes it"}
+# files of a checkpoint that say how it is used, all of them small
+CONFIG, TOKENIZER, TEMPLATE = "config.json", "tokenizer_config.json", "chat_template.jinja"
 CPU_INFO = Path("/proc/cpuinfo")
 # what Linux calls instructions that multiply bfloat16 matrices, on x86_64 and on aarch64
 INSTRUCTIONS = re.compile(r"^(flags|Features)\s*:.*\b(avx512_bf16|amx_bf16|bf16)\b", re.MULTILINE)
@@ -41,6 +45,67 @@ def resolve(path: str, key: str) -> str:
         require((local / "config.json").is_file(), f"{key}={path}: the folder has no config.json")
         return str(local)
     return path
+
+
+@cache
+def files_of(path: str, key: str) -> Path:
+    """A folder with the small files of a model; those of a hub name are fetched, if need be.
+
+    ConfigError where they are out of reach; `key` names the setting.
+    """
+    folder = Path(resolve(path, key))
+    if folder.is_dir():
+        return folder
+    from huggingface_hub import snapshot_download  # noqa: PLC0415  slow, and folders need none
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError  # noqa: PLC0415
+
+    try:
+        folder = Path(snapshot_download(path, local_files_only=True))
+        if all((folder / name).is_file() for name in (CONFIG, TOKENIZER)):
+            return folder
+    except (LocalEntryNotFoundError, ValueError):  # ValueError: no hub name, which is said below
+        pass
+    try:
+        return Path(snapshot_download(path, allow_patterns=[CONFIG, TOKENIZER, TEMPLATE]))
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        (first, *_) = str(error).splitlines()
+        raise ConfigError(f"{key}={path}: cannot be loaded: {first}") from error
+
+
+def described(folder: Path, name: str) -> dict[str, Any]:
+    """The contents of one of these files; empty where there is none."""
+    file = folder / name
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+    except ValueError as error:
+        raise ConfigError(f"{file} cannot be read: {error}") from error
+
+
+def name_of_model(*, _parent_: DictConfig) -> str:
+    """The last part of a model's path: `${name_of_model:}`."""
+    return str(_parent_.path).rstrip("/").rpartition("/")[2].removeprefix("asset:")
+
+
+def has_template(*, _parent_: DictConfig) -> bool:
+    """Whether a model's tokenizer has a chat template: `${has_template:}`."""
+    folder = files_of(str(_parent_.path), _parent_._get_full_key("path"))
+    return (folder / TEMPLATE).is_file() or bool(described(folder, TOKENIZER).get("chat_template"))
+
+
+def precision_of_weights(*, _parent_: DictConfig, _root_: DictConfig) -> str:
+    """bf16 on a GPU for a checkpoint in 16 bits, else fp32: `${precision_of_weights:}`.
+
+    Processors have no fast bfloat16 weights. Models that ship with cory have 16 bits to be small.
+    """
+    path = str(_parent_.path)
+    if _root_.hardware.device == "cpu" or path.startswith("asset:"):
+        return "fp32"
+    config: Any = _parent_.architecture or {"of": None}
+    if config.get("of", path) != path:
+        config = described(files_of(path, _parent_._get_full_key("path")), CONFIG)
+    inside = config.get("text_config") or {}  # of a model that sees images
+    kinds = [part.get(key) for part in (config, inside) for key in ("dtype", "torch_dtype")]
+    return "bf16" if {"bfloat16", "float16"} & {*kinds} else "fp32"
 
 
 def context_length(config: Any) -> int | None:

@@ -14,7 +14,12 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config import ConfigError, experiment_names, flat, meant, nearest, require
-from cory.models.paths import products_of_cpu
+from cory.models.paths import (
+    has_template,
+    name_of_model,
+    precision_of_weights,
+    products_of_cpu,
+)
 
 # beside the package in a checkout, inside it in an installed wheel
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -65,7 +70,7 @@ def composed(*overrides: str) -> DictConfig:
     # these read `${hydra:...}`, which only a run of Hydra resolves
     with open_dict(cfg):
         cfg.experiment = hydras.job.name
-        for group in ("scale", "fidelity"):
+        for group in ("adapter", "scale", "fidelity"):
             cfg[group] = hydras.runtime.choices[group]
         if OmegaConf.is_interpolation(cfg, "run_dir"):
             cfg.run_dir = "unused"
@@ -116,4 +121,5 @@ def expand_home(cfg: DictConfig) -> None:
 
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 OmegaConf.register_new_resolver("is_maft", lambda algorithm: algorithm == "maft", replace=True)
-OmegaConf.register_new_resolver("products_of_cpu", products_of_cpu, replace=True)
+for resolver in (has_template, name_of_model, precision_of_weights, products_of_cpu):
+    OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)

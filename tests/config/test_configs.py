@@ -317,8 +317,9 @@ def test_a_real_model_without_a_hub(experiment: str) -> None:
     paper = parsed(f"experiment={experiment}")
     medium = parsed(f"experiment={experiment}", "scale=medium")
     chosen = parsed(f"experiment={experiment}", "scale=medium", "model=smollm2_135m")
-    # as it is, but with the experiment's value head
-    own = parsed("model=smollm2_135m").model.replace(value_init=paper.model.value_init)
+    # as it is, but with the experiment's value head, and prompts that are no messages
+    own = parsed("model=smollm2_135m").model
+    own = own.replace(value_init=paper.model.value_init, chat=False)
     products = medium.model.compute_precision  # the CPU decides
     assert medium.model == chosen.model == own.replace(compute_precision=products)
     assert products == parsed(f"experiment={experiment}", "scale=small").model.compute_precision

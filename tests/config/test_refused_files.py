@@ -17,7 +17,7 @@ from tests.support.refusals import refusal
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ("model.path=nobody/nothing", "model.path=nobody/nothing: |cannot be loaded: We couldn"),
+        ("model.path=nobody/nothing", "model.path=nobody/nothing: cannot be loaded: Cannot"),
         ("model.path={judge}", "model.path={judge}: "),
         ("reward.path=nobody/nothing", "reward.path=nobody/nothing: |cannot be loaded: We couldn"),
         ("reward.path={model}", "the checkpoint has no weights for score.weight"),
@@ -28,7 +28,7 @@ from tests.support.refusals import refusal
         ("task.test_split=test", "|is one file|train[:90%]"),
         ("task.min_characters=500", "no train review of task.source=path is that long"),
         ("task.max_prompt_tokens=49", "task.max_prompt_tokens (49) and algorithm.sampling."
-         "max_response_tokens (16) exceed the context of model=tiny (64 tokens)"),
+         "max_response_tokens (16) exceed the context of model=tiny_model0 (64 tokens)"),
     ],
 )  # fmt: skip
 def test_models_and_data_that_cannot_be_used_are_refused(
@@ -42,7 +42,7 @@ def test_models_and_data_that_cannot_be_used_are_refused(
     (tmp_path / "ok.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "bad.parquet").write_text("PAR?")
     names = {"tmp": tmp_path, "model": tiny_model, "judge": tiny_judge}
-    config = parsed(
+    words = (
         f"model.path={tiny_model}",
         f"reward.path={tiny_judge}",
         "task.source=path",
@@ -52,7 +52,7 @@ def test_models_and_data_that_cannot_be_used_are_refused(
         "task.test_split='train[50%:]'",
         *overrides.format(**names).split(),
     )
-    message = refusal(lambda: build_components(config))
+    message = refusal(lambda: build_components(parsed(*words)))
     for part in said.format(**names).split("|"):
         assert part in message, message
 
