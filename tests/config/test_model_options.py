@@ -22,6 +22,7 @@ CARDS = {
     "gemma3_4b": 3.880, "smollm2_360m": 0.362, "smollm2_1_7b": 1.711, "smollm3_3b": 3.075,
     "phi4_mini": 3.836, "mistral_7b": 7.242, "llama3_8b": 8.030, "phi3_mini": 3.821,
 }  # fmt: skip
+REWARD = ("reward=python", "reward.function=a:b")
 LORA = {"sharing": "adapters", "quantisation": "none"}
 WAYS = {
     "full": {"sharing": "copies", "quantisation": "none"},
@@ -83,7 +84,8 @@ def test_of_a_path_alone_name_chat_and_precision_are_its_own(tmp_path: Path) -> 
     path = f"model.path={save_chat_model('qwen3', folder, dtype='bfloat16')}"
     own = model(path)
     assert (own.name, own.chat, own.precision, own.described) == ("my-qwen3", True, "fp32", None)
-    assert parsed(path, "task=prompts", "task.path=a", "task.held_out_share=0.1").task.chat
+    words = ("task=prompts", "task.path=a", "task.held_out_share=0.1", *REWARD)
+    assert parsed(path, *words).task.chat
     assert model(path, "hardware=gpu1").precision == "bf16"
     assert model(path, "scale=small").chat
     assert not model(path, "model.chat=false").chat
