@@ -98,6 +98,9 @@ class Turn(TokenRow):
     credit: float | None = None  # set by the credit rule
     # log-probability of each token under the distribution that it was sampled from
     sampler_logprobs: list[float] = field(default_factory=list)
+    asked_in: int = (
+        0  # which batch of its roll-out it was asked in: those of later ones may know it
+    )
     cut_off: bool = False  # whether the limit on its tokens ended it
     asked: Context = ""  # `context` before it was rendered
     thinking: str = ""  # what was said before it in private
@@ -177,6 +180,8 @@ class Batch:
     kl: Tensor  # (B, R) float32, by `kl_estimator`: logged and, with kl_in=reward, penalised
     entropy: Tensor  # (B, R) float32, nats
     values: Tensor | None  # (B, R) float32, of the state before the token; None: no value head
+    # (B, 2, M) int64: what a central critic reads, as input_ids and attention_mask; None: the same
+    critic: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.credits)

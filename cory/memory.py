@@ -165,6 +165,8 @@ def pass_parts(config: Config, key: str, shape: Shape, targets: list[str]) -> li
         kept += 2 * shape.layers * shape.heads * length
     if hardware.gradient_checkpointing:  # the input of every layer, and one layer recomputed
         kept = shape.layers * shape.width + kept // shape.layers
+    if central(config) and not model.value_detached:  # the values' own pass
+        kept *= 2
     layer, vocabulary = 3 * shape.widest + 4 * shape.width, shape.vocabulary
     # a token's: logits and their halves, log-probabilities, probabilities, float64 sums, seen
     drawn = 23 * sampled * vocabulary
@@ -315,6 +317,11 @@ def check(config: Config) -> str:
     return f"warning: {line}; {there_are}, and the run may end for want of memory"
 
 
+def central(config: Config) -> bool:
+    """Whether values are read from what all agents have said."""
+    return getattr(config.algorithm, "critic", "own") == "central"
+
+
 def longest_context(config: Config) -> int:
     """Tokens of the longest prompt, about: of the last observer, or of a debater's last round.
 
@@ -322,6 +329,8 @@ def longest_context(config: Config) -> int:
     """
     task, algorithm = config.task, config.algorithm
     query, response = int(task.max_prompt_tokens), max(map(config.longest_response, config.models))
+    if central(config) and algorithm.holds_debates:  # its critic is shown all rounds
+        return query + int(algorithm.agents) * int(algorithm.turns) * response
     if isinstance(algorithm, TeamConfig):  # what it shows is the user's; say, all others' answers
         return query + len(algorithm.agents) * response
     if algorithm.holds_debates:  # without a chat template only the last round is shown
@@ -330,7 +339,8 @@ def longest_context(config: Config) -> int:
         shown = rounds if config.model.chat else min(rounds, 1)
         return query + shown * (agents * response + (query if config.model.chat else 0))
     earlier = int(algorithm.policy_count()) - 1
-    if earlier == 0 or not getattr(algorithm, "knowledge_transfer", True):
+    told = getattr(algorithm, "knowledge_transfer", True) or central(config)
+    if earlier == 0 or not told:
         return query
     quoted = query if "{query}" in task.answer_template else 0
     return query + earlier * (response + quoted)

@@ -71,7 +71,7 @@ ALGORITHMS = {
     "ppo": ["algorithm=ppo", *PPO],
     "grpo": ["algorithm=grpo", *PPO, "algorithm.samples_per_prompt=4"],
     "cory": ["algorithm=cory", *PPO, "algorithm.swap_every=2"],
-    "maporl": ["algorithm=maporl", *PPO, *SHORT_DEBATE],
+    "maporl": ["algorithm=maporl", *PPO, *SHORT_DEBATE, "algorithm.critic=central"],
     "debate_sft": ["experiment=maporl/gsm8k_maporl", "algorithm=debate_sft", *SMALL, *STEPS],
     "verifier": [
         "experiment=maporl/verifier_gsm8k",

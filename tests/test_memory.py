@@ -172,6 +172,10 @@ def test_what_passes_through(sizes: Sizes) -> None:
     assert adapted == 4 * 8 * 20 * (saved - 2 * (8 + 8 + 32))  # c_attn trains, the others do not
     less = sizes("hardware.gradient_checkpointing=true")
     assert less["activations", (PASSES,)] == 4 * 8 * 20 * (2 * 8 + saved // 2)
+    twice = sizes("algorithm.critic=central")["activations", (PASSES,)]  # in passes of their own
+    assert twice == 2 * found["activations", (PASSES,)]
+    alone = sizes("algorithm.critic=central", "model.value_detached=true")
+    assert alone["activations", (PASSES,)] == found["activations", (PASSES,)]
     eager = sizes("model.attention=eager")["activations", (PASSES,)]
     assert eager - found["activations", (PASSES,)] == 2 * 4 * 8 * 2 * 2 * 20 * 20  # 2 layers, heads
 

@@ -19,6 +19,7 @@ from cory.config.base import (
     ShareBelowOne,
     Text,
     function_or,
+    with_fields,
 )
 from cory.config.model import EndpointConfig
 
@@ -153,6 +154,8 @@ class PPOConfig(AlgorithmConfig):
     advantages: Literal["gae", "group", "leave_one_out", "batch", "rae"]
     groups: Literal["turn", "agent", "prompt", "episode"]
     baseline_decay: Share
+    critic: Literal["own", "central"]
+    critic_template: Annotated[Text, with_fields("prompt", "said", allowed=["role"])]
     divide_by_std: bool
     group_baseline: bool
     ratio: Literal["token", "response", "gspo"]
@@ -196,6 +199,10 @@ class PPOConfig(AlgorithmConfig):
             by = f"advantages={self.advantages}" if compares else "group_baseline=true"
             rule = f"must be at least 2 with algorithm.{by}, which compares responses to a prompt"
             yield "samples_per_prompt", rule
+        agents = getattr(self, "agents", 1)
+        several = agents > 1 if isinstance(agents, int) else len(agents) > 1
+        if self.critic == "central" and not several:
+            yield "critic", "reads what several agents say, and there is one"
         joint = self.groups == "episode"  # a return that its agents share
         if self.groups != "turn" and not hasattr(self, "credit" if joint else "agents"):
             names = "cory or team" if joint else "cory, team or maporl"

@@ -37,6 +37,7 @@ from cory.config.task import GameConfig, judges
 NEEDS = {
     "algorithm.final_share": "algorithm.schedule=linear|cosine",  # a constant rate ends as it is
     "algorithm.value_learning_rate": "algorithm.advantages=gae",  # nothing else has a value head
+    "algorithm.critic=central": "algorithm.advantages=gae",
     "algorithm.group_baseline": "algorithm.advantages=batch",  # others have their own baseline
     "algorithm.groups=agent|prompt|episode": "algorithm.advantages=group|leave_one_out",
     # others' turns are compared by their credits alone: a penalty, or a scale, is of one agent

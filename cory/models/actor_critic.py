@@ -176,6 +176,7 @@ class ActorCriticModel(nn.Module):
         ref_hidden: Tensor | None = None,
         ref_head: LogitsOf | None = None,
         entropy: bool = False,
+        critic: Tensor | None = None,
         most: int = 0,
     ) -> tuple[Tensor, Tensor | None]:
         """Log-probabilities and values of the response tokens, with gradient.
@@ -183,6 +184,7 @@ class ActorCriticModel(nn.Module):
         input_ids, attention_mask: (B, L)
         response_mask: (B, R) bool
         ref_hidden, ref_head: of the reference (`reference_states`), for the exact KL to it
+        critic: (B, 2, M), as of `Batch`
         most: response tokens that some process has, so that each calls the head as often
         returns: logprobs (B, R), values (B, R); float32, 0 where the mask is False; without a value
             head the values are None. With `entropy` or a reference: logprobs, and these, one after
@@ -201,7 +203,17 @@ class ActorCriticModel(nn.Module):
         spoken = torch.stack(rows) if len(rows) > 1 else rows[0]
         if self.value_head is None:
             return spoken, None
-        return spoken, spread(self.value_head(hidden), response_mask)
+        return spoken, spread(self.values(hidden, response_mask, critic), response_mask)
+
+    def values(self, hidden: Tensor, response_mask: Tensor, critic: Tensor | None) -> Tensor:
+        """Values (N,) of the response tokens: of their states (N, H), or of those of another pass,
+        over what a central critic reads."""
+        assert self.value_head is not None
+        if critic is not None:
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not self.value_head.detached):
+                hidden = response_states(self.lm, critic[:, 0], critic[:, 1], response_mask)
+        values: Tensor = self.value_head(hidden)
+        return values
 
 
 def response_states(

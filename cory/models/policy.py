@@ -276,10 +276,11 @@ class PPOPolicy(Policy):
         finally:
             self.samples_with_dropout = False
 
-    def annotate(self, turns: list[Turn]) -> Batch:
+    def annotate(self, turns: list[Turn], critic: Tensor | None = None) -> Batch:
         """The turns as tensors, with each token's statistics under policy and reference.
 
-        Credits are scaled by this agent's running statistics, which first take in the turns.
+        Credits are scaled by this agent's running statistics, which first take in the turns. What a
+        central critic reads is as of `Batch`.
         """
         if any(turn.credit is None for turn in turns if not turn.absent):
             raise ValueError(f"{self.name}: a turn has no credit")
@@ -304,7 +305,8 @@ class PPOPolicy(Policy):
             )
             columns = [spread(column, mask) for column in found]
             if model.value_head is not None:
-                columns.append(spread(model.value_head(hidden), mask))
+                values = model.values(hidden, mask, None if critic is None else critic[rows])
+                columns.append(spread(values, mask))
             return torch.stack(columns, dim=1).cpu()
 
         with self.engine.whole(), products(self.model.lm, computed=False):
@@ -328,6 +330,7 @@ class PPOPolicy(Policy):
             kl=kl,
             entropy=entropy,
             values=values[0] if values else None,
+            critic=critic,
         )
 
     def _scaled_credits(self, turns: Sequence[Turn]) -> list[float]:

@@ -175,7 +175,7 @@ class RollOut:
             for number, prompt in enumerate(prompts, self.first)
         ]
         tasks = [asyncio.ensure_future(play(cast.prompt, cast)) for cast in casts]
-        moved, ended = time.monotonic(), 0
+        moved, ended, answered = time.monotonic(), 0, 0
         try:
             while not all(task.done() for task in tasks):
                 await _all_wait(waiting)
@@ -192,7 +192,8 @@ class RollOut:
                 scorings = [one for one in waiting if isinstance(one, Scoring)]
                 waiting.clear()
                 if utterances:
-                    self._answer(utterances)
+                    self._answer(utterances, answered)
+                    answered += 1
                 if scorings:
                     self._score(scorings)
             _raise_of(tasks)
@@ -223,8 +224,8 @@ class RollOut:
                 assert self.reward is not None
                 self.reward.score(told)
 
-    def _answer(self, utterances: list[Utterance]) -> None:
-        """Have agents say what they are asked, in the order of the episodes."""
+    def _answer(self, utterances: list[Utterance], number: int) -> None:
+        """Have agents say what they are asked in a batch, in the order of the episodes."""
         asked: dict[str, list[Utterance]] = defaultdict(list)
         for one in sorted(utterances, key=lambda one: one.asked.episode):
             asked[one.agent].append(one)
@@ -233,6 +234,7 @@ class RollOut:
         for agent, turns in self._speak(batch).items():
             for one, turn in zip(asked[agent], turns, strict=True):
                 if turn is not None:
+                    turn.asked_in = number
                     one.turn.set_result(turn)
                     continue
                 one.turn.set_exception(

@@ -1,7 +1,7 @@
 """From the credits of an iteration to what each update aims at: groups, advantages, returns."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from cory.config import PPOConfig
-from cory.episode import Batch, Episode, Turn
+from cory.config import ConfigError, PPOConfig
+from cory.episode import Batch, Episode, TokenRow, Turn
 from cory.functional.advantages import (
     Pool,
     batch_normalised,
@@ -23,6 +23,7 @@ from cory.functional.advantages import (
     pool_of,
 )
 from cory.functional.logprobs import whiten
+from cory.models.policy import PPOPolicy
 
 
 class Estimate(NamedTuple):
@@ -114,3 +115,57 @@ def over_batch(batch: Batch, groups: Groups, kl_coef: float, config: PPOConfig) 
         credits = credits - group_statistics(credits, groups.own).mean
     rewards = kl_penalised_rewards(credits, batch.kl, mask, kl_coef)
     return Estimate(batch_normalised(rewards, mask, config.gamma), None)
+
+
+@dataclass
+class CriticRow(TokenRow):
+    """The response of a turn behind what a central critic reads."""
+
+    context_ids: list[int]
+    response_ids: list[int]
+    shortened: bool = False  # the earliest utterances had no room
+
+
+def critic_rows(agent: PPOPolicy, episodes: Sequence[Episode]) -> list[CriticRow]:
+    """What the central critic of each of an agent's turns reads, in the order of the episodes."""
+    return [
+        critic_row(agent, episode, turn)
+        for episode in episodes
+        for turn in episode.turns
+        if turn.agent == agent.name
+    ]
+
+
+def critic_batch(agent: PPOPolicy, rows: Sequence[CriticRow], count: int) -> Tensor:
+    """The rows, and absent ones up to `count`, as `critic` of `Batch`."""
+    ids, attended, _ = agent.tensors([*rows, *[None] * (count - len(rows))])
+    return torch.stack([ids, attended.long()], dim=1)
+
+
+def critic_row(agent: PPOPolicy, episode: Episode, turn: Turn) -> CriticRow:
+    """The prompt, and all utterances that cannot have depended on the turn.
+
+    Those were asked before the turn was said: V(prompt, u_j for all j not caused by u_i) is a
+    baseline of u_i, which leaves the expected gradient as it is (MAPPO: Yu et al., 2022).
+
+    ConfigError where not even the prompt fits the model's context.
+    """
+    if turn.absent:
+        return CriticRow(turn.context_ids, turn.response_ids)
+    prompt, form = episode.prompt, agent.config.critic_template
+    seen = [
+        f"{other.role}: {other.text.strip()}"
+        for other in episode.turns
+        if other is not turn and not other.absent and other.asked_in <= turn.asked_in
+    ]
+    room = agent.bundle.context_length - len(turn.response_ids)
+    for left_out in range(len(seen) + 1):
+        said = "\n".join(seen[left_out:])
+        asked = form.format(prompt=prompt.text, said=said, role=turn.role)
+        ids = agent.texts.context_ids(prompt.asking(asked))
+        if len(ids) <= room:
+            return CriticRow(ids, turn.response_ids, left_out > 0)
+    raise ConfigError(
+        f"algorithm.critic=central: prompt {prompt.id} in algorithm.critic_template and a response "
+        f"exceed the context of {agent.bundle.said}, {agent.bundle.context_length} tokens"
+    )

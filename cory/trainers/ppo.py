@@ -26,7 +26,14 @@ from cory.models.policy import Actor, PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut, limits_of
 from cory.trainers.components import Components
-from cory.trainers.estimates import Estimate, compared, estimator_of, without_cut_off
+from cory.trainers.estimates import (
+    Estimate,
+    compared,
+    critic_batch,
+    critic_rows,
+    estimator_of,
+    without_cut_off,
+)
 from cory.trainers.metrics import agent_metrics, value_metrics
 from cory.trainers.sanity_checks import CheckedUpdate, check_first_batch, checked_update
 from cory.trainers.steps import (
@@ -94,8 +101,12 @@ class PPOTrainer:
             turns += [absent_turn(t.agent, t.role, t.round) for t in turns[:1]] * missing
             if all(turn.absent for turn in turns):
                 continue  # every debate had ended: there is nothing to learn
-            batch = agent.annotate(turns)
+            rows = critic_rows(agent, self.episodes) if self.config.critic == "central" else []
+            batch = agent.annotate(turns, critic_batch(agent, rows, len(turns)) if rows else None)
             metrics |= agent_metrics(agent, turns, batch)
+            if rows:
+                shortened = sum(row.shortened for row in rows) / len(rows)
+                metrics[f"rollout/critic_shortened/{agent.name}"] = shortened
             clock.lap("annotate_s")
             if agent.name in learners:
                 metrics |= self._learn(agent, batch, metrics, iteration)
@@ -323,7 +334,8 @@ class Objective:
         entropic, in_loss = config.entropy_coef > 0, config.kl_in == "loss"
         exact = in_loss and config.kl_loss == "full"
         reference = self.agent.reference_states(*inputs) if exact else ()
-        spoken, values = self.agent.engine(*inputs, *reference, entropy=entropic)
+        critic = None if batch.critic is None else batch.critic[index]
+        spoken, values = self.agent.engine(*inputs, *reference, entropy=entropic, critic=critic)
         logprobs, *others = spoken if entropic or exact else [spoken]
         kl, known = None, batch.ref_logprobs[index]  # the estimates are 0 outside the mask
         if exact:

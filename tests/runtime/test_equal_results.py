@@ -44,6 +44,7 @@ DEBATE = [
     "algorithm.evaluation_turns=2",
     "algorithm.param_sharing=per_turn_agent",
     "algorithm.guards.min_tokens=null",
+    "algorithm.critic=central",
     *ADAPTERS,
 ]
 GROUPS = [
