@@ -28,6 +28,7 @@ from cory.inference import device_or_default, load_team, on_device
 from cory.models.bundle import ModelBundle
 from cory.models.loading import readable
 from cory.models.lora import DESCRIPTION, load_adapter
+from cory.models.tokenization import CLOSE
 from cory.report.numbers import aligned
 from cory.runs.files import write_whole
 from cory.runs.recorder import device_name
@@ -212,6 +213,7 @@ def agent_of(wanted: Measurement, settings: Config) -> tuple[Any, ModelConfig]:
         model,
         tokenizer=bundle.tokenizer,
         batch_size=wanted.batch_size or "8",
+        think_end_token=CLOSE if bundle.texts.private else None,
         add_bos_token=False if config.chat else wanted.bos,  # a template writes its own
         trust_remote_code=False,
     )

@@ -197,12 +197,14 @@ def test_a_chat_model_is_asked_in_the_template_of_its_run(
     (wanted.run_dir / "agents" / "agent_0" / "chat_template.jinja").write_text(TEMPLATE)
     config = OmegaConf.load(wanted.run_dir / "config.yaml")
     config.model.chat = True
+    config.model.thinking = "private"
     OmegaConf.save(config, wanted.run_dir / "config.yaml")
     asked: list[list[int]] = []
     generate = HFLM._model_generate
 
     def noted(lm: HFLM, context: Tensor, **how: Any) -> Any:
         assert how["max_length"] - context.shape[1] == 5
+        assert lm.think_end_token == "</think>"  # answers are read behind it
         asked.extend(context.tolist())
         return generate(lm, context, **how)
 
