@@ -68,6 +68,10 @@ GRPO: dict[str, dict[str, Any]] = {
     # the KL penalty times the ratio, TRL's default
     "KL times ratio": {"loss_type": "dapo", "beta": 0.05, "use_bias_correction_kl": True},
     "one epsilon": {"loss_type": "dapo", "beta": 0.0, "epsilon_high": None},
+    # the geometric mean of a response's ratios; an answer without an end left out; a bonus
+    "GSPO": {"loss_type": "grpo", "beta": 0.0, "importance_sampling_level": "sequence"},
+    "masked": {"loss_type": "dapo", "beta": 0.05, "mask_truncated_completions": True},
+    "entropy": {"loss_type": "dapo", "beta": 0.0, "entropy_coef": 0.1},
 }
 GRPO_DEFAULTS = {
     "scale_rewards": "group",
@@ -195,8 +199,9 @@ def run(kind: type, config: Any, batch: Batch, folder: str) -> dict[str, Any]:
     loss = trainer._compute_loss(trainer.model, inputs)
     loss.backward()
     (logprobs,) = kept
-    assert torch.equal(inputs["completion_mask"].bool(), batch.mask)
-    own = torch.where(batch.mask, logprobs.detach() - batch.current(), 0.0)
+    mask = inputs["completion_mask"].bool()
+    assert config.mask_truncated_completions or torch.equal(mask, batch.mask)
+    own = torch.where(mask, logprobs.detach() - batch.current(), 0.0)
     assert own.abs().max() < 1e-5, "padding of the prompts changes something"
     gradients = {name: p.grad for name, p in trainer.model.named_parameters()}
     return {

@@ -21,7 +21,7 @@ from cory.episode import Batch
 from cory.functional.logprobs import pad_turns
 from cory.functional.losses import loss_average
 from cory.models.actor_critic import ActorCriticModel
-from cory.trainers.estimates import Estimate, Groups, estimator_of
+from cory.trainers.estimates import Estimate, Groups, estimator_of, without_cut_off
 from cory.trainers.ppo import Objective
 from tests.support.close import assert_close
 from tests.support.composing import parsed
@@ -49,6 +49,9 @@ def settings(name: str, case: dict[str, Any]) -> PPOConfig:
         corrected = given["use_bias_correction_kl"]
         own += [f"algorithm.loss_average={average}"]
         own += ["algorithm.kl_loss=k3_corrected"] if corrected else []
+        own += ["algorithm.ratio=gspo"] if "importance_sampling_level" in given else []
+        own += ["algorithm.overlong=mask"] if "mask_truncated_completions" in given else []
+        own += [f"algorithm.entropy_coef={given.get('entropy_coef', 0)}"]
     return parsed(
         *own,
         *("algorithm.prompts_per_iteration=12", "algorithm.minibatch_size=12"),
@@ -106,6 +109,12 @@ def test_loss_and_gradient_are_trls(name: str, size: int) -> None:
         assert not torch.allclose(estimate.advantages, expected, atol=1e-3)
         estimate = Estimate(expected, None)
     assert_close(estimate.advantages, expected)
+    if config.overlong == "mask":
+        turns: list[Any] = [
+            SimpleNamespace(cut_off=ids[-1] != 1) for ids in BATCH["completion_ids"]
+        ]
+        assert sum(turn.cut_off for turn in turns) == 2
+        batch, estimate = without_cut_off(batch, estimate, turns)
     loss, model = loss_of(config, batch, estimate, size)
     assert_close(loss, case["loss"])
     weights = dict(model.lm.named_parameters())
