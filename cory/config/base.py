@@ -11,6 +11,7 @@ from string import Formatter
 from typing import Annotated, Any
 
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from typing_extensions import Self
 
@@ -246,6 +247,21 @@ def meant(key: str, known: Collection[str]) -> str:
         for end in difflib.get_close_matches(leaf, ends, n=1):
             return f"; did you mean {ends[end]}?"
     return ""
+
+
+def plain(cfg: DictConfig) -> dict[str, Any]:
+    """The values of a composition; ConfigError where one is missing, or cannot be resolved."""
+    try:
+        values: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ConfigError):
+            cause = cause.__context__
+        if cause is not None:  # a resolver of ours refused
+            raise cause from None
+        said = str(error).splitlines()[0]
+        raise ConfigError(f"{error.full_key}: {said}" if error.full_key else said) from None
+    return dict(values)
 
 
 def flat(values: Mapping[str, Any] | DictConfig) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from omegaconf import DictConfig, OmegaConf
+
 from cory.config.algorithm import SamplingConfig
 from cory.config.base import NotNegative, Positive, Settings
 from cory.config.model import ModelConfig
@@ -18,6 +20,20 @@ class MemberConfig(Settings):
     learning_rate: Positive | None  # None: as the algorithm has it
     kl_coef: NotNegative | None  # None: likewise
     sampling: SamplingConfig
+
+
+def complete_models(cfg: DictConfig) -> None:
+    """Where a block names a model by its path alone, put what the run says of its own beside it.
+
+    Before interpolations are resolved: what conf/ reads from a path is read from the block's.
+    """
+    blocks = cfg.get("members")
+    for block in blocks.values() if OmegaConf.is_dict(blocks) else ():
+        model: Any = block.get("model") if OmegaConf.is_dict(block) else None
+        if OmegaConf.is_dict(model) and "path" in model and "name" not in model:
+            ours = cfg.model.copy()
+            OmegaConf.set_struct(ours, False)  # what is no setting is refused later
+            block.model = OmegaConf.merge(ours, model)
 
 
 def with_members(values: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from cory.config.algorithm import PPOConfig, SupervisedConfig, TeamConfig
@@ -17,6 +16,7 @@ from cory.config.base import (
     line,
     lines_of,
     nearest,
+    plain,
     require,
     typed,
 )
@@ -28,7 +28,7 @@ from cory.config.debate import (
     VerifierConfig,
 )
 from cory.config.experiment import Config, option
-from cory.config.members import OWN, alike, with_members
+from cory.config.members import OWN, alike, complete_models, with_members
 from cory.config.offline import OfflineConfig
 from cory.config.task import GameConfig, judges
 
@@ -397,16 +397,8 @@ def parse_config(cfg: DictConfig) -> Config:
     takes = given is None or "advantages" in option("algorithm", name).settings.model_fields
     learners = "algorithm=ppo, grpo, rloo, cory or maporl"
     require(takes, f"advantages={given}: needs {learners}; {name} has none")
-    try:
-        values: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, ConfigError):
-            cause = cause.__context__
-        if cause is not None:  # a resolver of ours refused
-            raise cause from None
-        said = str(error).splitlines()[0]
-        raise ConfigError(f"{error.full_key}: {said}" if error.full_key else said) from None
+    complete_models(cfg)
+    values = plain(cfg)
     try:
         values = with_members(values)
         config = Config.model_validate(values)

@@ -31,7 +31,7 @@ GROUPS = {"task": TASKS, "algorithm": ALGORITHMS, "reward": REWARDS}
 THROUGH = {
     *("param_sharing", "policies", "fixed", "train_turns", "iterations_per_epoch", "before"),
     *("microbatch_size", "generation_batch_size", "opponents", "value_learning_rate"),
-    *("architecture", "plain_http", "chats_only", "fidelity", "parallel_runs"),
+    *("adapter", "architecture", "plain_http", "chats_only", "fidelity", "parallel_runs"),
 }
 
 

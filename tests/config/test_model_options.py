@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 from huggingface_hub import constants
+from omegaconf import OmegaConf
 
-from cory.config import ConfigError, ModelConfig
+from cory.config import ConfigError, ModelConfig, parse_config
+from cory.config.base import plain
 from cory.models.loading import skeleton
 from tests.support.chat_models import save_chat_model
-from tests.support.composing import CONF, options, parsed
+from tests.support.composing import CONF, compose_config, options, parsed
 
 # billions of weights by the models' cards
 CARDS = {
@@ -102,6 +104,20 @@ def test_of_a_path_alone_name_chat_and_precision_are_its_own(tmp_path: Path) -> 
     assert model(f"model.path={chatting}").chat
     # models that ship with cory have 16 bits to be small
     assert model("hardware=gpu1").precision == "fp32"
+
+
+def test_an_agent_with_a_path_alone_has_its_own_name_and_template(tmp_path: Path) -> None:
+    folder = save_chat_model("llama3", tmp_path / "my-llama", dtype="bfloat16")
+    words = ["algorithm=cory", f"members.agent_1.model.path={folder}", "hardware=gpu1"]
+    cfg = compose_config(*words, "model.precision=bf16", "members.agent_1.model.value_init=zero")
+    config = parse_config(cfg)
+    one, other = config.model, config.members["agent_1"].model
+    assert (one.name, one.chat, one.value_init) == ("tiny", False, "uniform")
+    assert (other.name, other.chat, other.value_init) == ("my-llama", True, "zero")
+    # as it is stored with the run, and read again
+    assert parse_config(OmegaConf.create(plain(cfg))) == config
+    with pytest.raises(ConfigError, match=r"^members\.agent_1\.model\.chatt is not a setting"):
+        parsed(*words, "members.agent_1.model.chatt=true")
 
 
 def test_files_of_a_hub_name_are_those_in_the_cache(

@@ -264,9 +264,12 @@ def test_untrained_debaters_are_those_that_training_starts_from(name: str) -> No
 )
 def test_pairs_of_different_models(name: str, partner: str) -> None:
     cfg = of(name)
-    assert cfg.members.agent_1.model.path == partner and cfg.model.path.startswith(
-        "microsoft/Phi-3"
-    )
+    other = cfg.members.agent_1.model
+    assert other.path == partner and cfg.model.path.startswith("microsoft/Phi-3")
+    for key in ("precision", "chat", "sharing", "quantisation"):
+        assert other[key] == cfg.model[key], key
+    for key in ("rank", "alpha", "dropout"):
+        assert other.adapter[key] == cfg.model.adapter[key], key
     assert cfg.algorithm.param_sharing == "per_turn_agent" and cfg.algorithm.agents == 2
 
 

@@ -135,7 +135,7 @@ algorithm.verifier_feedback=true
     -> needs model.chat=true, got false
     -> needs reward=verifier, got exact_match
     -> needs members.agent_1.model.chat=true, got false
-members.agent_0.model.path=elsewhere -> model=tiny: is nobody's: every agent that learns has one of
+members.agent_0.model.path=asset:tiny_math -> model=tiny: is nobody's: every agent that learns
 """,
     "maft": """
 algorithm.select=correct
