@@ -242,7 +242,9 @@ def meant(key: str, known: Collection[str]) -> str:
     if OF_TRL.get(leaf) in known:
         return f"; did you mean {OF_TRL[leaf]}?"
     whole = [path for path in known if path.endswith(f".{key}")]
-    for paths in ([path for path in known if path.rpartition(".")[0] == group], whole, known):
+    beside = [path for path in known if path.rpartition(".")[0] == group]
+    inside = [path for path in known if path.startswith(f"{group}.")]
+    for paths in (beside, inside, whole, known):
         ends = {path.rpartition(".")[2]: path for path in reversed(list(paths))}
         for end in difflib.get_close_matches(leaf, ends, n=1):
             return f"; did you mean {ends[end]}?"

@@ -1,7 +1,9 @@
 """What single agents have of their own: `members.<name>`, merged over what holds for all."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -13,10 +15,18 @@ OF_TEXTS = ("template", "system", "thinking")  # how a model is shown prompts, a
 OWN = ("learning_rate", "kl_coef")  # null where a block does not say them
 
 
+def _group(values: Any) -> Any:
+    if isinstance(values, str):
+        raise ValueError(
+            "is a group: +model@members.<agent>.model=<option> chooses an option of it"
+        )
+    return values
+
+
 class MemberConfig(Settings):
     """Settings of one agent; those that its block does not name are the run's."""
 
-    model: ModelConfig
+    model: Annotated[ModelConfig, BeforeValidator(_group)]
     learning_rate: Positive | None  # None: as the algorithm has it
     kl_coef: NotNegative | None  # None: likewise
     sampling: SamplingConfig

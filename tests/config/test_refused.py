@@ -223,6 +223,7 @@ seed=0 -> reward.parts.one.name=game_outcome: cannot be a part of a sum
     "members": """
 members.agnet_0.kl_coef=1
     -> members.agnet_0={...}: algorithm=cory has the agents agent_0, agent_1; did you mean agent_0?
+members.agent_0.model=tiny_2x -> is a group: +model@members.<agent>.model=<option> chooses
 members.agent_0.learning_rate=0 -> Input should be greater than 0
 members.agent_0.sampling.top_p=2 -> members.agent_0.sampling.top_p=2: Input should be less than or
 members.agent_0.model.adapter.rank=4
@@ -309,6 +310,11 @@ def test_a_key_of_nobodys_or_of_trl_gets_a_suggestion(key: str, ours: str) -> No
     known = [*flat(composed("quickstart")), "reward.function"]
     assert ours == "model" or ours in known
     assert meant(key, known) == f"; did you mean {ours}?"
+
+
+def test_a_key_is_looked_for_inside_its_group_before_other_groups() -> None:
+    known = ["model.system", "members.a.kl_coef", "members.a.model.system"]
+    assert meant("members.a.system", known) == "; did you mean members.a.model.system?"
 
 
 def test_a_microbatch_is_never_larger_than_its_minibatch() -> None:
