@@ -233,6 +233,7 @@ def test_finetuned_agents_may_differ(maft: Settings, chats: list[str]) -> None:
     config = maft(
         *("algorithm.agents=2", "algorithm.evaluation_agents=2", "algorithm.summary=false"),
         *(*own, "members.critic_0.learning_rate=3e-3", "algorithm.later_learning_rate=1e-9"),
+        *(f"members.critic_0.model.{key}precision=bf16" for key in ("", "compute_")),
         "members.generation_1.learning_rate=2e-3",
     )
     components = build_components(config)
@@ -240,6 +241,8 @@ def test_finetuned_agents_may_differ(maft: Settings, chats: list[str]) -> None:
     assert [*components.bundles] == ["model", "members.critic_0.model"]
     shown = [name for name, policy in trainer.agents.items() if "llama3" in policy.bundle.said]
     assert shown == ["critic_0"]
+    held = {name: policy.engine.precision for name, policy in trainer.agents.items()}
+    assert [name for name in held if held[name] == "bf16"] == ["critic_0"]
     rates = {
         name: [trainer.finetune_plan(name, iteration).learning_rate for iteration in (0, 1)]
         for name in trainer.agents
