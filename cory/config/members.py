@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
-
 from omegaconf import DictConfig, OmegaConf
+from pydantic import BeforeValidator
 
 from cory.config.algorithm import SamplingConfig
 from cory.config.base import NotNegative, Positive, Settings
