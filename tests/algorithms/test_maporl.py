@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,6 @@ from cory.config import Config
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.votes import VoteRule
 from cory.rollout.debate import Debate
-from cory.runs.export import export
 from tests.support.building import build, measure
 from tests.support.composing import maporl_settings
 from tests.support.refusals import refusal
@@ -234,33 +232,6 @@ def test_policies_of_one_turn_and_of_all_learn(
     assert sum(found[f"eval/flow_{a}{b}/team"] for a in "rw" for b in "rw") == pytest.approx(1)
     team = [line for line in lines if line["who"] == "team"]
     assert all(len(line["turns"]) == 9 for line in team)  # three debaters, three turns
-
-
-@pytest.mark.slow
-def test_a_mixed_team_goes_on_from_another_run(questions: ConfigOf, tmp_path: Path) -> None:
-    words = [
-        *MAPORL,
-        "+model@members.agent_1.model=tiny_sums",
-        "algorithm.param_sharing=per_agent",
-        "algorithm.turns=1",
-        "algorithm.learning_rate=1e-2",
-    ]
-    config = questions(*words)
-    trainer = build(config, Last())
-    trainer.step(0)
-    (tmp_path / "config.yaml").write_text(
-        json.dumps(config.model_dump(include={"model", "members"}))
-    )
-    for name, agent in trainer.agents.items():
-        path = agent.bundle.config.path
-        export(agent.model, agent.bundle.tokenizer, tmp_path / "agents" / name, path, "")
-    resumed = build(questions(*words, f"init_from={tmp_path}"), Last())
-    for name, agent in resumed.agents.items():
-        theirs = trainer.agents[name].model.state_dict()
-        assert all(torch.equal(own, theirs[key]) for key, own in agent.model.state_dict().items())
-    (tmp_path / "config.yaml").write_text(json.dumps({"model": config.model.model_dump()}))
-    again = questions(*words, f"init_from={tmp_path}")
-    assert "was trained with members.agent_1.model.path=" in refusal(lambda: build(again, Last()))
 
 
 @pytest.mark.slow

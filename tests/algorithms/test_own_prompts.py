@@ -19,6 +19,7 @@ from cory.models.policy import Policy
 from cory.runs.export import export_agents
 from cory.runtime.worker import build_components
 from cory.tasks.prompts import PromptsTask
+from tests.support.building import LetterShare
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config
 from tests.support.llama import save_llama
@@ -52,19 +53,6 @@ METHODS = {
         *("algorithm.max_tokens=400", "algorithm.keep_per_label=2", "evaluation.k=[1]"),
     ],
 }
-
-
-class Seen:
-    """A judge that keeps the prompts, and gives points for the letter e."""
-
-    def __init__(self) -> None:
-        self.prompts: dict[str, Any] = {}
-
-    def score(self, episodes: list[Episode]) -> None:
-        for episode in episodes:
-            self.prompts[episode.prompt.id] = episode.prompt
-            for turn in episode.turns:
-                turn.score = float("e" in turn.response)
 
 
 @pytest.fixture(scope="module")
@@ -114,17 +102,16 @@ def own(config_of: Settings, llama: str, tmp_path: Path) -> Settings:
 ANSWERS = ["task.answer_column=gold", "task.answers=number", "reward=exact_match"]
 
 
-def run_once(config: Config, folder: Path) -> tuple[Seen, list[Episode], list[dict[str, Any]]]:
-    """One iteration and one evaluation; what the judge saw, and what was said in both."""
-    seen = Seen()
-    components = replace(build_components(config), reward=seen)
+def run_once(config: Config) -> tuple[list[Episode], list[dict[str, Any]]]:
+    """What was said in one iteration and one evaluation."""
+    components = replace(build_components(config), reward=LetterShare())
     trainer = builder("algorithm", config.algorithm.name)(config.algorithm, components)
     if config.algorithm.iterations > 0:
         trainer.step(0)
     request = EvalRequest(config.evaluation, config.seed, 1, True)
     metrics = trainer.evaluate(request, lambda *_: None)
     assert metrics or config.algorithm.name == "verifier"
-    return seen, list(getattr(trainer, "episodes", [])), list(request.lines)
+    return list(getattr(trainer, "episodes", [])), list(request.lines)
 
 
 @pytest.mark.slow
@@ -132,9 +119,9 @@ def run_once(config: Config, folder: Path) -> tuple[Seen, list[Episode], list[di
     ("method", "kind"),
     [("ppo", "texts"), ("maft", "texts"), *((name, "chats") for name in METHODS)],
 )
-def test_it_trains_and_is_evaluated(own: Settings, tmp_path: Path, method: str, kind: str) -> None:
+def test_it_trains_and_is_evaluated(own: Settings, method: str, kind: str) -> None:
     config = own(kind, *ANSWERS, *METHODS[method])
-    _, episodes, lines = run_once(config, tmp_path)
+    episodes, lines = run_once(config)
     assert bool(episodes) == (config.algorithm.iterations > 0)
     trained = {episode.prompt.id for episode in episodes}
     assert trained <= {f"{kind}.jsonl:{n}" for n in range(5, 13)}
@@ -181,22 +168,6 @@ def test_a_verifier_learns_from_whole_chats(own: Settings, monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-def test_it_needs_no_answers_where_a_judge_gives_scores(
-    own: Settings, tiny_judge: str, tmp_path: Path
-) -> None:
-    judge = ("reward=sentiment", f"reward.path={tiny_judge}")
-    config = own("texts", *judge, *METHODS["cory"])
-    seen, episodes, lines = run_once(config, tmp_path)
-    assert len(episodes) == 8 and {line["answer"] for line in lines} == {None}
-    # all other columns come to the reward, in training and evaluation
-    assert len(seen.prompts) == 12
-    assert all(
-        prompt.columns == {"gold": 7, "n": int(name.partition(":")[2]) - 1}
-        for name, prompt in seen.prompts.items()
-    )
-
-
-@pytest.mark.slow
 def test_finetuning_needs_none_either(own: Settings, tmp_path: Path) -> None:
     words = [*MAFT, "algorithm.labels=reward", "reward=python", f"reward.function={__file__}:even"]
     config = own("texts", *words)
@@ -238,7 +209,7 @@ def test_a_play_shows_its_agents_messages(own: Settings, tmp_path: Path) -> None
         "    return 1\n"
     )
     words = ["algorithm=team", f"algorithm.play={file}:play", "algorithm.agents=[one,two]"]
-    _, episodes, _ = run_once(own("chats", *words), tmp_path)
+    episodes, _ = run_once(own("chats", *words))
     for first, second in (episode.turns for episode in episodes):
         assert first.context.startswith("<s>[INST] Be kind. [/INST]<s>[INST] ")
         heard = f"{first.context}<s>[INST] {first.text} [/INST]<s>[INST] Sure? [/INST]"

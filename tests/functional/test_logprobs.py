@@ -89,26 +89,6 @@ def test_a_policy_equal_to_its_reference_has_no_kl() -> None:
     assert got.full_kl.tolist() == [0.0] * N  # exactly: before training nothing may be penalised
 
 
-@pytest.mark.parametrize(("room", "sizes"), SLABS)
-def test_gradients_do_not_depend_on_the_slabs(
-    monkeypatch: pytest.MonkeyPatch, room: int, sizes: list[int]
-) -> None:
-    direct, head, factor = Head(0), Head(0), torch.arange(1.0, N + 1)
-    expected = logprobs_of(direct.hidden @ direct.weight, TOKENS)
-    (factor * expected).sum().backward()
-    monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * room)
-    got = training_logprobs(head.hidden, head.logits, TOKENS, V)
-    assert head.rows_seen == sizes
-    assert_close(got, expected)
-    (factor * got).sum().backward()
-    assert head.hidden.grad is not None and direct.hidden.grad is not None
-    assert head.weight.grad is not None and direct.weight.grad is not None
-    assert_close(head.hidden.grad, direct.hidden.grad)
-    assert_close(head.weight.grad, direct.weight.grad)
-    # one slab keeps its logits; several are made again on the way back
-    assert len(head.rows_seen) == (1 if len(sizes) == 1 else 2 * len(sizes))
-
-
 def test_the_head_is_called_as_often_as_where_there_are_most_tokens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -157,25 +137,35 @@ def test_the_gradient_of_the_exact_kl_in_slabs(
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("entropy", [False, True])
 @pytest.mark.parametrize(("room", "sizes"), SLABS)
-def test_the_gradient_of_the_entropy_in_slabs(
-    monkeypatch: pytest.MonkeyPatch, room: int, sizes: list[int], temperature: float
+def test_gradients_of_log_probabilities_and_entropy_do_not_depend_on_the_slabs(
+    monkeypatch: pytest.MonkeyPatch,
+    room: int,
+    sizes: list[int],
+    entropy: bool,
+    temperature: float,
 ) -> None:
-    """Beside the log-probabilities, in one call of the head."""
+    """Of the entropy beside the log-probabilities, in one call of the head."""
     direct, head = Head(0), Head(0)
     factor = torch.randn(N, 2, generator=torch.Generator().manual_seed(5))
     logits = direct.hidden @ direct.weight / temperature
     p = logits.exp() / logits.exp().sum(-1, keepdim=True)
     expected = torch.stack([p[torch.arange(N), TOKENS].log(), -(p * p.log()).sum(-1)], dim=1)
+    if not entropy:
+        expected, factor = expected[:, 0], factor[:, 0]
     (factor * expected).sum().backward()
-    monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * room * logprobs.TENSORS_AT_ONCE)
-    got = training_logprobs(head.hidden, head.logits, TOKENS, V, temperature, entropy=True)
+    at_once = logprobs.TENSORS_AT_ONCE if entropy else 1
+    monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * room * at_once)
+    got = training_logprobs(head.hidden, head.logits, TOKENS, V, temperature, entropy=entropy)
     assert head.rows_seen == sizes
     assert_close(got, expected)
     (factor * got).sum().backward()
     assert head.hidden.grad is not None and direct.hidden.grad is not None
     assert_close(head.hidden.grad, direct.hidden.grad, 1e-4)
     assert_close(head.weight.grad, direct.weight.grad, 1e-4)
+    # one slab keeps its logits; several are made again on the way back
+    assert len(head.rows_seen) == (1 if len(sizes) == 1 else 2 * len(sizes))
 
 
 def test_the_corrected_k3_has_the_kls_value_and_gradient() -> None:

@@ -17,9 +17,7 @@ from cory.inference import load_team, on_device
 from cory.runs.export import export_agents
 from cory.runtime.worker import build_components
 from cory.tasks.prompts import PromptsForm
-from tests.support.commands import last_wins
 from tests.support.refusals import refusal
-from tests.support.warm import WarmCommand
 
 
 def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
@@ -125,25 +123,3 @@ def test_a_run_from_elsewhere_does_not_let_code_run(maft: Callable[..., Config])
     half = model.replace(precision="fp16", compute_precision="fp16")
     assert on_device(half, "cpu", False, "x: model").precision == "fp32"
     assert on_device(half, "cuda", False, "x: model").precision == "fp16"
-
-
-SAID = "the movie was a good film"
-
-
-@pytest.mark.slow
-def test_loaded_agents_answer_as_their_roles(short: list[str], tmp_path: Path) -> None:
-    words = [*short, "algorithm=cory", "run_dir=x"]
-    words += ["model.sharing=adapters", "algorithm.learning_rate=0.03"]
-    command = WarmCommand(tmp_path, last_wins(words))
-    assert command.wait() == 0, command.err
-    team = load_team(tmp_path / "x")
-    assert team.names == ["agent_0", "agent_1"]
-    one = team.ask(SAID, "agent_1", seed=3)
-    assert team.ask_all([SAID], "agent_1", seed=3) == [one]
-    greedy = {team.ask(SAID, "agent_0", greedy=True, seed=seed)[0].text for seed in range(4)}
-    assert len(greedy) == 1
-    assert len({team.ask(SAID, "agent_0", seed=seed)[0].text for seed in range(4)}) > 1
-    pioneer, observer = team.ask(SAID, seed=1)
-    assert (pioneer.agent, pioneer.role) == ("agent_0", "pioneer")
-    assert (observer.agent, observer.role, observer.round) == ("agent_1", "observer", 1)
-    assert pioneer.text in observer.context

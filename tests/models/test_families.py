@@ -38,7 +38,7 @@ def test_a_turn_ends_where_the_template_ends_it(
     bundle = ModelBundle(config_of().model.replace(path=path, chat=True), torch.device("cpu"))
     ids = bundle.tokenizer.convert_tokens_to_ids([ENDS[family], *FAMILIES[family].ends])
     assert bundle.texts.end == ids[0]
-    assert bundle.stops >= {*ids}
+    assert bundle.stops == {*ids, bundle.tokenizer.eos_token_id}
 
 
 def settings(folder: str, tmp_path: Path, *words: str) -> Config:
@@ -96,6 +96,10 @@ def test_from_a_prompt_to_an_exported_agent(
     (turn,) = agent.turns([Asked(QUESTION, "solo")], 8, None)
     export_agents({"agent_0": agent}, config, "c0ffee", tmp_path)
     exported = tmp_path / "agents" / "agent_0"
+    assert len({file.stat().st_mode for file in exported.iterdir()}) == 1  # as the umask says
+    card = (exported / "README.md").read_text()
+    for word in ("agent_0", "c0ffee", "seed 1", "task=prompts", "algorithm=cory"):
+        assert word in card
     if way == "full":
         loaded = AutoModelForCausalLM.from_pretrained(exported)
         assert AutoTokenizer.from_pretrained(exported).chat_template == tokenizer.chat_template

@@ -83,16 +83,6 @@ def models_of(config_of: ConfigOf, *overrides: str) -> list[ActorCriticModel]:
     return list(bundle.new_models(["agent_0", "agent_1"], torch.Generator()))
 
 
-def test_agents_share_every_weight_of_the_base(config_of: ConfigOf) -> None:
-    first, second = models_of(config_of)
-    assert first.lm is second.lm
-    own = [set(map(id, model.trainable().values())) for model in (first, second)]
-    assert own[0] and own[1] and not own[0] & own[1]
-    both = {id(p) for model in (first, second) for p in model.parameters()}
-    base = [p for p in first.lm.parameters() if id(p) not in own[0] | own[1]]
-    assert len(both) == len(base) + len(own[0]) + len(own[1])
-
-
 @pytest.mark.slow
 def test_gradient_checkpointing_makes_layers_run_again(config_of: ConfigOf) -> None:
     calls = []

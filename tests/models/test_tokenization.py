@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from cory.config import Config, ConfigError
 from cory.episode import Asked
@@ -24,9 +22,8 @@ from cory.models.generation import Response
 from cory.models.loading import load_tokenizer
 from cory.models.tokenization import Texts
 from cory.runtime.worker import build_components
-from tests.support.building import build, measure
 from tests.support.composing import parsed
-from tests.support.llama import BOS, CHAT, EOS, llama_tokenizer
+from tests.support.llama import BOS, CHAT, llama_tokenizer
 
 TEXT = "I know the word! It is film"
 CHATML = (
@@ -40,19 +37,6 @@ INST = (
 )
 
 
-def like_llama() -> PreTrainedTokenizerFast:
-    """Puts a mark for a space before any text by itself, as Llama's tokenizer does."""
-    bpe = Tokenizer(models.BPE(unk_token="<unk>"))
-    bpe.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    bpe.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
-    special = ["<unk>", "<s>", "</s>"]
-    trainer = trainers.BpeTrainer(vocab_size=200, special_tokens=special, show_progress=False)
-    bpe.train_from_iterator([TEXT, "Response: word the good movie reply"] * 3, trainer)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=bpe, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
-    )
-
-
 def chatting(tokenizer: Any, template: str = CHATML) -> Texts:
     tokenizer.chat_template = template
     marks = ["<|im_start|>", "<|im_end|>"] if template == CHATML else []
@@ -64,7 +48,7 @@ def tiny() -> Any:
     return load_tokenizer("asset:tiny", "model.path")
 
 
-@pytest.mark.parametrize("make", [tiny, like_llama])
+@pytest.mark.parametrize("make", [tiny, llama_tokenizer])
 def test_a_response_stands_behind_one_space(make: Callable[[], Any]) -> None:
     """Also where a tokenizer puts the space there by itself."""
     tokenizer = make()
@@ -76,7 +60,7 @@ def test_a_response_stands_behind_one_space(make: Callable[[], Any]) -> None:
     assert texts.answer_ids(f"  {TEXT}\n") == ids  # as it is shown to the other role
 
 
-@pytest.mark.parametrize("make", [tiny, like_llama, llama_tokenizer])
+@pytest.mark.parametrize("make", [tiny, llama_tokenizer])
 @pytest.mark.parametrize("template", [CHATML, INST])
 def test_a_teachers_text_is_what_the_template_makes_of_it(
     make: Callable[[], Any], template: str
@@ -93,11 +77,8 @@ def test_a_teachers_text_is_what_the_template_makes_of_it(
     assert said[-1] == tokenizer.convert_tokens_to_ids(end)
 
 
-@pytest.mark.parametrize("make", [like_llama, llama_tokenizer])
-def test_a_response_is_what_its_tokens_add_to_the_context(make: Callable[[], Any]) -> None:
-    tokenizer = make()
-    if make is like_llama:
-        tokenizer.backend_tokenizer.decoder = decoders.Metaspace()
+def test_a_response_is_what_its_tokens_add_to_the_context() -> None:
+    tokenizer = llama_tokenizer()
     before, whole = (tokenizer(text)["input_ids"] for text in ("the film is", "the film is good"))
     texts = Texts(tokenizer, "model")
     assert texts.response(before, whole[len(before) :]) == " good"
@@ -140,20 +121,6 @@ def test_what_a_policy_said_is_what_its_tokens_add(
 
 
 ConfigOf = Callable[..., Config]
-WORDS = [
-    "model.chat=true",
-    "algorithm=maporl",
-    "algorithm.guards.boxed=false",
-    "algorithm.guards.min_tokens=null",
-    "algorithm.prompts_per_iteration=2",
-    "algorithm.minibatch_size=4",
-    "algorithm.prompts.follow_up='{others} {query}'",
-    "algorithm.prompts.other='Agent {number}: {response}'",
-    "evaluation.prompts=2",
-    "evaluation.team=true",
-    "evaluation.samples=1",
-    "evaluation.k=[1]",
-]
 
 
 def bundle(path: str, *words: str) -> ModelBundle:
@@ -168,7 +135,7 @@ def test_a_text_is_one_message_and_begins_once(llama: str) -> None:
     assert chat.texts.tokens("Why?") == len(ids)
     two = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
     assert chat.texts.render(two) == "<s>[INST] a [/INST]<s>[INST] b [/INST]"
-    plain = bundle(llama)
+    plain = bundle(llama, "model.chat=false")
     assert plain.texts.render("Why?") == "Why?"
     with pytest.raises(ConfigError, match="chat=false"):
         plain.texts.render(two)
@@ -184,27 +151,6 @@ def with_template(llama: str, folder: Path, template: str) -> list[str]:
     shutil.copytree(llama, folder)
     (folder / "chat_template.jinja").write_text(template)
     return [f"model.path={folder}", "model.chat=true"]
-
-
-HEADED = "{% for m in messages %}{{ '<' + m.role + '>' + m.content + '</s>' }}{% endfor %}"
-NEXT = "{% if add_generation_prompt %}<assistant>{% endif %}"
-USER = "{% for m in messages %}{{ m.content + '|' }}{% endfor %}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("template", [HEADED + NEXT, CHAT, USER + "\n"])
-def test_a_prompt_has_the_ids_that_the_template_gives_it(
-    template: str, llama: str, config_of: ConfigOf, tmp_path: Path
-) -> None:
-    """No BOS where the template has none, though the tokenizer adds it to other texts."""
-    components = build_components(config_of(*with_template(llama, tmp_path / "m", template)))
-    policies = components.new_policies(["agent_0"], components.bundle)
-    policy, texts = policies["agent_0"], ["Why?", "the movie"]
-    spoken = policy.turns([Asked(text, "solo") for text in texts], 2, None)
-    for text, turn in zip(texts, spoken, strict=True):
-        asked = [{"role": "user", "content": text}]
-        found = components.bundle.tokenizer.apply_chat_template(asked, add_generation_prompt=True)
-        assert turn.context_ids == found["input_ids"]
 
 
 WANTS_SYSTEM = "{% if messages[0].role != 'system' %}{{ raise_exception('no system') }}{% endif %}"
@@ -226,39 +172,3 @@ def test_what_a_template_refuses_is_told_in_its_words(
     words += ["task=prompts", f"task.path={tmp_path}/chats.jsonl", "task.held_out_share=0.5"]
     words += ["reward=sentiment_tiny", "algorithm.prompts_per_iteration=1", "evaluation.prompts=1"]
     build_components(parsed(*words, "task.max_prompt_tokens=9", "algorithm.minibatch_size=1"))
-
-
-def test_a_response_ends_where_template_and_checkpoint_end_it(llama: str, tmp_path: Path) -> None:
-    words = with_template(llama, tmp_path / "m", HEADED.replace("</s>", "<0x01>"))
-    model = AutoModelForCausalLM.from_pretrained(llama)
-    model.generation_config.eos_token_id = [EOS, 300]
-    model.save_pretrained(tmp_path / "m")
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "m")
-    tokenizer.add_special_tokens({"additional_special_tokens": ["<0x01>"]})
-    tokenizer.save_pretrained(tmp_path / "m")
-    chat = bundle(str(tmp_path / "m"), *words)
-    assert bundle(str(tmp_path / "m")).stops == {EOS, 300}
-    assert chat.stops == {EOS, 300, tokenizer.convert_tokens_to_ids("<0x01>")}
-
-
-@pytest.mark.slow
-def test_a_debate_is_a_chat_in_training_and_evaluation(
-    questions: ConfigOf, llama: str, tmp_path: Path
-) -> None:
-    config = questions(f"model.path={llama}", *WORDS)
-    trainer = build(config)
-    trainer.step(0)
-    for episode in trainer.episodes:
-        question = episode.prompt.text
-        first, second, *_ = episode.turns
-        later = episode.turns[2]
-        assert first.context == f"<s>[INST] {question} [/INST]"
-        assert later.context == (
-            f"{first.context}<s>[INST] {first.response} [/INST]<s>[INST] "
-            f"Agent 1: {second.response.strip()} {question} [/INST]"
-        )
-        assert all(turn.context_ids[0] == BOS for turn in episode.turns)
-    _, lines = measure(trainer, config, tmp_path)
-    for line in lines:
-        opening = f"<s>[INST] {line['prompt']} [/INST]"
-        assert all(turn["context"].startswith(opening) for turn in line["turns"])

@@ -22,7 +22,7 @@ from cory.report.pages import markdown_of, write_page
 from cory.report.papers import Paper, load
 from cory.report.plots import draw_curves, panels
 from cory.runs.run_dir import OVERRIDES, RECORD
-from tests.support.composing import CONF, ROOT
+from tests.support.composing import ROOT
 from tests.support.recorded_runs import record_run
 
 DOCS = ROOT / "docs" / "results"
@@ -147,16 +147,6 @@ def test_other_runs_than_the_studys_are_not_archived(tmp_path: Path) -> None:
         archived(said, *words[:-1], "algorithm.kl_coef=1")
     with pytest.raises(ValueError, match="differed from the last commit"):
         archived({**said, "clean": False}, *words)
-
-
-def test_fig_3s_numbers_are_those_of_the_archived_runs() -> None:
-    """Computed once with other code, from the runs' own files."""
-    paper = load(CONF / "paper" / "cory.yaml")
-    runs = archive.by_experiment(pd.read_parquet(DOCS / "runs.parquet"))
-    text = markdown_of(Numbers(paper.tables["fig3"], runs, "small"))
-    assert "| PPO | 1.34 ± 0.22 | 67 ± 19 | -0.67 ± 0.38 |" in text
-    assert "| CORY LLM1 | 1.453 ± 0.065<br>+0.111 (-0.043 to 0.264) | 60.3 ± 8.4<br>" in text
-    assert "PPO less 2 x CORY LLM1: **-53 (-82 to -25)**, 5 seeds" in text
 
 
 def test_make_report_changes_nothing_on_a_clean_checkout(tmp_path: Path) -> None:

@@ -73,13 +73,12 @@ PAIR = [  # copies of one model and adapters on another, with another tokenizer
     *("members.agent_1.learning_rate=3e-3", "members.agent_1.kl_coef=0.1"),
     *(f"members.agent_1.sampling.{end}_response_tokens=5" for end in ("min", "max")),
 ]
+SMALL_PASSES = ["hardware.microbatch_size=1", "hardware.rollout_batch_size=3"]
+SPLIT_IN_TWO = ["hardware=cpu2", "hardware.zero_stage=3"]
+ACCUMULATED = [*SPLIT_IN_TWO, "hardware.microbatch_size=1"]
 LAYOUTS: dict[str, list[str]] = {
     "copies": [],
-    "copies, small passes, checkpointing": [
-        "hardware.microbatch_size=1",
-        "hardware.rollout_batch_size=3",
-        "hardware.gradient_checkpointing=true",
-    ],
+    "copies, small passes, checkpointing": [*SMALL_PASSES, "hardware.gradient_checkpointing=true"],
     "copies, recorded passes": ["hardware.cuda_graphs=true", "hardware.generation_batch_size=3"],
     "copies, ZeRO-1": ["hardware.zero_stage=1"],
     "copies, ZeRO-3, offload": [
@@ -89,47 +88,28 @@ LAYOUTS: dict[str, list[str]] = {
     ],
     "copies x2, accumulation": ["hardware=cpu2", "hardware.microbatch_size=1"],
     "copies x2, ZeRO-2": ["hardware=cpu2", "hardware.zero_stage=2"],
-    "copies x2, ZeRO-3": ["hardware=cpu2", "hardware.zero_stage=3"],
+    "copies x2, ZeRO-3": SPLIT_IN_TWO,
     "adapters": ADAPTERS,
     "adapters x2": [*ADAPTERS, "hardware=cpu2"],
-    "adapters x2, ZeRO-3": [*ADAPTERS, "hardware=cpu2", "hardware.zero_stage=3"],
+    "adapters x2, ZeRO-3": [*ADAPTERS, *SPLIT_IN_TWO],
     "4 bits": [*ADAPTERS, *NF4],
-    "4 bits x2, ZeRO-3": [*ADAPTERS, *NF4, "hardware=cpu2", "hardware.zero_stage=3"],
+    "4 bits x2, ZeRO-3": [*ADAPTERS, *NF4, *SPLIT_IN_TWO],
     "mixed": MIXED,
-    "mixed, small passes": [
-        *MIXED,
-        "hardware.microbatch_size=1",
-        "hardware.rollout_batch_size=3",
-    ],
+    "mixed, small passes": [*MIXED, *SMALL_PASSES],
     "mixed, recorded passes": [*MIXED, "hardware.cuda_graphs=true"],
-    "mixed x2, ZeRO-3": [*MIXED, "hardware=cpu2", "hardware.zero_stage=3"],
+    "mixed x2, ZeRO-3": [*MIXED, *SPLIT_IN_TWO],
     "groups": GROUPS,
-    "groups x2, ZeRO-3, accumulation": [
-        *GROUPS,
-        "hardware=cpu2",
-        "hardware.zero_stage=3",
-        "hardware.microbatch_size=1",
-    ],
+    "groups x2, ZeRO-3, accumulation": [*GROUPS, *ACCUMULATED],
     "rloo": RLOO,
     "rloo x2, ZeRO-2": [*RLOO, "hardware=cpu2", "hardware.zero_stage=2"],
     "debate": [*DEBATE],
-    "debate x2, ZeRO-3, accumulation": [
-        *DEBATE,
-        "hardware=cpu2",
-        "hardware.zero_stage=3",
-        "hardware.microbatch_size=1",
-    ],
+    "debate x2, ZeRO-3, accumulation": [*DEBATE, *ACCUMULATED],
     "pair": PAIR,
-    "pair x2, ZeRO-3": [*PAIR, "hardware=cpu2", "hardware.zero_stage=3"],
+    "pair x2, ZeRO-3": [*PAIR, *SPLIT_IN_TWO],
     "team": TEAM,
     "team x2, ZeRO-2": [*TEAM, "hardware=cpu2", "hardware.zero_stage=2"],
     "estimators": ESTIMATORS,
-    "estimators x2, ZeRO-3, accumulation": [
-        *ESTIMATORS,
-        "hardware=cpu2",
-        "hardware.zero_stage=3",
-        "hardware.microbatch_size=1",
-    ],
+    "estimators x2, ZeRO-3, accumulation": [*ESTIMATORS, *ACCUMULATED],
 }
 # how far two passes over the same token are apart: rounding itself, in which layouts may differ
 ROUNDING = ("objective/sampler_gap_p99/", "objective/sampler_gap_max/")

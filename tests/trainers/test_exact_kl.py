@@ -39,12 +39,21 @@ def norm_of(loss: Tensor, agent: PPOPolicy) -> float:
     return sum(float((g**2).sum()) for g in gradients if g is not None) ** 0.5
 
 
-@pytest.mark.parametrize(("sharing", "temperature"), [("copies", 0.7), ("adapters", 1.0)])
-def test_the_term_and_its_gradient_by_hand(
-    config_of: ConfigOf, sharing: str, temperature: float
+@pytest.mark.parametrize(
+    ("exact", "entropy_coef", "temperature", "sharing"),
+    [
+        (True, 0.0, 0.7, "copies"),
+        (True, 0.0, 1.0, "adapters"),
+        (False, 0.3, 0.7, "copies"),
+        (True, 0.3, 0.7, "copies"),
+    ],
+)
+def test_exact_kl_entropy_bonus_and_their_gradient_by_hand(
+    config_of: ConfigOf, exact: bool, entropy_coef: float, temperature: float, sharing: str
 ) -> None:
-    """Advantages of 0, so that the gradient is that of the penalty alone."""
-    words = [*WORDS, *FULL, f"model.sharing={sharing}", "algorithm.weight_decay=0"]
+    """Advantages of 0, so that the gradient is that of these terms alone."""
+    words = [*WORDS, f"model.sharing={sharing}", "algorithm.weight_decay=0"]
+    words += [f"algorithm.entropy_coef={entropy_coef}", *(FULL if exact else [])]
     words += [f"algorithm.policy_temperature={temperature}"]
     trainer = build(config_of(*words), LetterShare())
     agent, batch = after_two_steps(trainer)
@@ -53,43 +62,26 @@ def test_the_term_and_its_gradient_by_hand(
     agent.model.eval()
     agent.model.activate()
     lm = agent.model.lm
-    logits = lm.get_output_embeddings()(response_states(lm, *inputs))
+    logits = lm.get_output_embeddings()(response_states(lm, *inputs)) / temperature
     with torch.no_grad(), agent.reference_model() as reference:
         ref_logits = reference.get_output_embeddings()(response_states(reference, *inputs))
     agent.model.activate()
-    kl = full_kl(logits / temperature, ref_logits / temperature).mean()
-    assert kl > 1e-4
-    norm = norm_of(0.7 * kl, agent)
-    nothing = torch.zeros_like(batch.logprobs)
-    old = replace(batch, ref_logprobs=nothing)  # is not read: it is of the sampled tokens
-    found = trainer.update(agent, old, Estimate(nothing, nothing), Stage(0, 1, 1e-4))
-    assert_close(found["ppo/loss/kl/agent_0"], float(kl.detach()), 1e-4)
-    assert_close(found["ppo/gradient_norm/agent_0"], norm, 1e-3)
-    assert norm > 1e-4
-
-
-@pytest.mark.parametrize("exact", [False, True])
-def test_the_entropy_bonus_and_its_gradient_by_hand(config_of: ConfigOf, exact: bool) -> None:
-    """Beside no other term, or the exact KL; under the temperature of the updates."""
-    words = [*WORDS, "algorithm.entropy_coef=0.3", "algorithm.policy_temperature=0.7"]
-    words += ["algorithm.weight_decay=0", *(FULL if exact else [])]
-    trainer = build(config_of(*words), LetterShare())
-    agent, batch = after_two_steps(trainer)
-    agent.engine.reset_optimizer()
-    agent.model.eval()
-    inputs = batch.input_ids, batch.attention_mask, batch.response_mask
-    lm, reference = agent.model.lm, agent.bundle.pretrained
-    logits = lm.get_output_embeddings()(response_states(lm, *inputs)) / 0.7
-    ref_logits = reference.get_output_embeddings()(response_states(reference, *inputs)) / 0.7
     probabilities = logits.softmax(-1)
     entropy = -(probabilities * probabilities.log()).sum(-1).mean()
-    penalty = 0.7 * full_kl(logits, ref_logits.detach()).mean() if exact else 0.0
-    norm = norm_of(penalty - 0.3 * entropy, agent)
+    kl = full_kl(logits, ref_logits / temperature).mean()
+    assert kl > 1e-4
+    norm = norm_of((0.7 * kl if exact else 0.0) - entropy_coef * entropy, agent)
     nothing = torch.zeros_like(batch.logprobs)
-    found = trainer.update(agent, batch, Estimate(nothing, nothing), Stage(0, 1, 1e-4))
-    assert_close(found["ppo/loss/entropy/agent_0"], float(entropy.detach()), 1e-4)
+    old = (
+        replace(batch, ref_logprobs=nothing) if exact else batch
+    )  # of the sampled tokens: not read
+    found = trainer.update(agent, old, Estimate(nothing, nothing), Stage(0, 1, 1e-4))
+    for name, wanted, term in (("kl", exact, kl), ("entropy", entropy_coef > 0, entropy)):
+        assert (f"ppo/loss/{name}/agent_0" in found) == wanted
+        if wanted:
+            assert_close(found[f"ppo/loss/{name}/agent_0"], float(term.detach()), 1e-4)
     assert_close(found["ppo/gradient_norm/agent_0"], norm, 1e-3)
-    assert norm > 1e-4 and ("ppo/loss/kl/agent_0" in found) == exact
+    assert norm > 1e-4
 
 
 def test_gspos_ratio_and_its_gradient_by_hand(config_of: ConfigOf) -> None:
