@@ -45,6 +45,9 @@ class PromptsConfig(Settings):
 
     name: Text
     max_prompt_tokens: Count  # without BOS and chat template
+    # of answers, where algorithm.sampling takes them from here
+    max_response_tokens: Count
+    min_response_tokens: Count
     source: Literal["path", "hub", "generated"]
     path: Text | None  # path: one file, or a folder with a file per split; hub: data set name
     subset: Text | list[Text] | None  # hub: which of the data set's forms; several: all of them

@@ -141,6 +141,22 @@ def require_context_length(config: Any, key: str) -> int:
     return length
 
 
+def fitting(tokens: int, parts: int, *, _root_: DictConfig) -> int:
+    """`${fitting:256,4}`: 256 tokens, or a quarter of a model's context where that is shorter.
+
+    Of a model on the hub nothing is known yet, and most have long contexts.
+    """
+    path = str(_root_.model.path)
+    asset = path.startswith("asset:")
+    file = (ASSETS / path[6:] if asset else Path(path).expanduser()) / "config.json"
+    if not file.is_file():
+        return tokens
+    config = json.loads(file.read_text(encoding="utf-8"))
+    config = config.get("text_config", config)
+    context = config.get("max_position_embeddings", config.get("n_positions"))
+    return tokens if context is None else min(tokens, max(1, context // parts))
+
+
 def products_of_cpu(*, _parent_: DictConfig, _root_: DictConfig) -> str:
     """The precision of matrix products that is fastest here: `${products_of_cpu:}`.
 

@@ -21,9 +21,10 @@ import pandas as pd
 
 from cory.config import nearest
 from cory.functional.statistics import POWER, mean_interval, pairs_needed
+from cory.report.hints import AGENT
 from cory.report.numbers import INTERVAL, aligned, interval_text, paired
 from cory.report.plots import draw, main_metrics
-from cory.report.runs import AGENT, end_values, group_runs, judged_by, read_metrics, title
+from cory.report.runs import end_values, group_runs, judged_by, read_metrics, title
 from cory.runs.run_dir import METRICS, RECORD, runs_below
 
 MOST_AGENTS = 4  # whose KL is shown

@@ -17,8 +17,9 @@ from matplotlib.lines import Line2D
 from matplotlib.rcsetup import cycler
 from matplotlib.ticker import MaxNLocator
 
+from cory.report.hints import AGENT
 from cory.report.numbers import Numbers
-from cory.report.runs import AGENT, TITLES, judged_by, read_metrics, split_name
+from cory.report.runs import TITLES, judged_by, read_metrics, split_name
 
 # Okabe and Ito's colours, told apart by colour-blind readers; their yellow is lost on white
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255")

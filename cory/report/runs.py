@@ -8,13 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from cory.report.hints import AGENT
 from cory.runs.files import read_lines
 from cory.runs.run_dir import METRICS, comparable_settings, read_settings
 
 LAST = 10  # values that the end of a metric of the training is averaged over
 BEFORE, EVALUATION = "before/", "eval/"
-# one agent of whatever name: not a role, nor all agents together
-AGENT = r"(?!(?:pioneer|observer(?:_\d+)?|team)$)[^/]+"
 # metric without its last part -> what tables and axes call it
 TITLES = {
     "eval/win_rate": "win rate against",

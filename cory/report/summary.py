@@ -15,8 +15,9 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from cory.functional.statistics import mean_interval, paired_interval
+from cory.report.hints import AGENT, obstacles, of_agents
 from cory.report.numbers import INTERVAL, aligned, interval_text
-from cory.report.runs import AGENT, EVALUATION, LAST, end_values, judged_by, read_metrics, title
+from cory.report.runs import EVALUATION, LAST, end_values, judged_by, read_metrics, title
 from cory.runs.files import read_lines
 from cory.runs.recorder import TRAINING
 from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record, read_settings
@@ -33,7 +34,6 @@ SHOWN = (
     rf"objective/combined/{AGENT}",
     r"(supervised|offline|verifier)/(loss|kl)(/.+)?",
 )
-MOST_CUT, MOST_EQUAL = 0.5, 0.8  # shares of responses and of groups, above which a hint is given
 LEAST_KL = 1.0  # nats below which a KL is no matter
 COLUMNS = ["before", "after", "low", "high", "prompts"]
 
@@ -134,25 +134,9 @@ def hints(changes: pd.DataFrame, frame: pd.DataFrame, one_seed: bool) -> list[st
     one_seed: the run is none of several that differ in their seed
     """
     ends = end_values(frame)
-    found = []
-    equal = [who for who, spread in _agents(ends, "objective/score_std").items() if spread == 0]
-    if equal:
-        found.append(
-            f"reward: all answers of {', '.join(equal)} have the same score, so that nothing can "
-            f"be learnt from them; {SAMPLES} shows what they are"
-        )
-    cut = max(_agents(ends, "rollout/truncated_share").values(), default=0.0)
-    # a text that is no answer to a question may well go on
-    if cut > MOST_CUT and any(re.match("eval/(pass_at|vote)", name) for name in ends.index):
-        setting = "algorithm.sampling.max_response_tokens"
-        found.append(f"{setting}: {cut:.0%} of the responses are cut off")
-    groups = max(_agents(ends, "rollout/equal_groups").values(), default=0.0)
-    if groups > MOST_EQUAL:
-        found.append(
-            f"algorithm.samples_per_prompt: {groups:.0%} of the groups have equal scores and teach "
-            f"nothing; more samples help, or prompts that are right now and then"
-        )
-    for who, kl in _agents(ends, "objective/kl").items():
+    answers = any(re.match("eval/(pass_at|vote)", name) for name in ends.index)
+    found = obstacles(ends.to_dict(), answers)
+    for who, kl in of_agents(ends.to_dict(), "objective/kl").items():
         combined = frame[f"objective/combined/{who}"].dropna()
         last = combined[-LAST:]
         if kl > LEAST_KL and last.mean() + 2 * last.sem() < combined.iloc[0]:
@@ -171,11 +155,6 @@ def hints(changes: pd.DataFrame, frame: pd.DataFrame, one_seed: bool) -> list[st
     if one_seed:
         found.append("seed: this is one run; -m seed=0,1,2 shows how much seeds differ")
     return found
-
-
-def _agents(ends: pd.Series, name: str) -> dict[str, float]:
-    """The agents that have a metric, and its value."""
-    return {m.rpartition("/")[2]: ends[m] for m in ends.index if re.fullmatch(f"{name}/{AGENT}", m)}
 
 
 def _judged(changes: pd.DataFrame) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are n
 
 from cory.config import ConfigError, experiment_names, flat, meant, nearest, require
 from cory.models.paths import (
+    fitting,
     has_template,
     name_of_model,
     precision_of_weights,
@@ -121,5 +122,7 @@ def expand_home(cfg: DictConfig) -> None:
 
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 OmegaConf.register_new_resolver("is_maft", lambda algorithm: algorithm == "maft", replace=True)
-for resolver in (has_template, name_of_model, precision_of_weights, products_of_cpu):
+# a value where another setting has none
+OmegaConf.register_new_resolver("without", lambda a, b: b if a is None else None, replace=True)
+for resolver in (fitting, has_template, name_of_model, precision_of_weights, products_of_cpu):
     OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)

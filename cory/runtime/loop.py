@@ -17,6 +17,7 @@ from cory.config import Config, nearest, require
 from cory.episode import Metrics
 from cory.evaluation.responses import BEFORE, BEFORE_ANY, EvalRequest
 from cory.functional.statistics import mean
+from cory.report.hints import obstacles
 from cory.rewards import Reward
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.recorder import Recorder
@@ -51,6 +52,7 @@ class Loop:
     checkpoints: Checkpoints
     export: Callable[[Path, int], None]  # writes the agents as they are after so many iterations
     reward: Reward  # logged with each iteration
+    read: Callable[[str], object] | None  # the answer in a response; None: there are none to read
     bar: tqdm = field(init=False)  # of iterations, while `run` works
     saved: int | None = field(default=None, init=False)  # iterations before the newest checkpoint
     pending: Metrics = field(default_factory=dict, init=False)  # what is not logged yet
@@ -94,6 +96,8 @@ class Loop:
         last = iteration + 1 == iterations
         if not trained:
             self.pending |= self._train(iteration)
+            if iteration == 0 and distributed.rank() == 0:
+                self._say_obstacles()
         leaving = not last and stopping_anywhere()
         if not trained and (last or leaving or due(iteration, config.checkpoint_every)):
             self._save(iteration + 1, trained=True)
@@ -112,6 +116,14 @@ class Loop:
             self._keep_best(iteration, config.keep_best, config.keep_best_mode)
         self.record.log(iteration, self.pending)
         return leaving
+
+    def _say_obstacles(self) -> None:
+        """After the first iteration: what will keep the run from learning, a line for each."""
+        turns = [turn for one in self.algorithm.episodes for turn in one.turns if not turn.absent]
+        unread = [self.read(turn.response) is None for turn in turns] if self.read else []
+        ends = self.read is not None or bool(self.config.model.chat)
+        for line in obstacles(self.pending, ends, mean(unread) if unread else 0.0):
+            self.bar.write(f"note: {line}", file=sys.stdout)
 
     def _keep_best(self, iteration: int, metric: str, mode: str) -> None:
         """Export the agents to best/ if this iteration's value is better than all before it.

@@ -32,6 +32,7 @@ from cory.config import (
     GameConfig,
     HardwareConfig,
     OfflineConfig,
+    PPOConfig,
     builder,
     judges,
     parse_config,
@@ -106,7 +107,8 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
     record = Recorder(run_dir, config)
     checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
     export = partial(export_agents, agents, config, record.commit)
-    loop = Loop(algorithm, config, record, checkpoints, export, components.reward)
+    read = components.task.read if getattr(config.task, "reads_answers", False) else None
+    loop = Loop(algorithm, config, record, checkpoints, export, components.reward, read)
     try:
         enter(SAVES)
         if stopping_anywhere():  # by a signal that came while all was built
@@ -147,6 +149,22 @@ def check_context(config: Config, bundle: ModelBundle) -> None:
     )
 
 
+def check_prompts(config: Config, there: int) -> None:
+    """Refuse, or in PPO note, iterations that draw more prompts than there are.
+
+    PPO has as many episodes about each, with other random numbers; others tell them by the prompt.
+    """
+    algorithm = config.algorithm
+    drawn = algorithm.prompts_drawn()
+    # several games may be about the same word
+    if algorithm.iterations == 0 or isinstance(algorithm, OfflineConfig) or drawn <= there:
+        return
+    said = f"algorithm.prompts_per_iteration={algorithm.prompts_per_iteration} draws {drawn:,}"
+    said = f"{said} prompts, and task={config.task.name} has {there:,} to train on"
+    require(isinstance(algorithm, PPOConfig), said)
+    distributed.note(f"{said}: each comes up several times in an iteration")
+
+
 def build_components(config: Config) -> Components:
     """Load models and data, and refuse settings that do not fit them."""
     for scorer in judges(config.reward).values():
@@ -171,14 +189,7 @@ def build_components(config: Config) -> Components:
     task: Task = builder("task", config.task.name)(config.task, bundle.tokenizer, streams.data)
     run = RunFacts(Path(config.run_dir), algorithm.iterations)
     reward: Reward = builder("reward", config.reward.name)(config.reward, task, device, run)
-    require(
-        algorithm.iterations == 0
-        or isinstance(algorithm, OfflineConfig)  # several games may be about the same word
-        or algorithm.prompts_drawn() <= len(task.sampler.rows),
-        f"algorithm.prompts_per_iteration ({algorithm.prompts_per_iteration}) draws "
-        f"{algorithm.prompts_drawn()} different prompts, which exceeds the "
-        f"{len(task.sampler.rows)} training prompts of task={config.task.name}",
-    )
+    check_prompts(config, len(task.sampler.rows))
     # refused now rather than after the last iteration
     held_out = task.held_out(config.evaluation.prompts, config.evaluation.split)
     for one, prompt in product(speaking, held_out[:1]):

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from pydantic_core import to_jsonable_python
 
-from cory import distributed
 from cory.config import ConfigError, PromptsConfig, require
 from cory.episode import Message, Prompt, from_user
 from cory.models.tokenization import Texts
@@ -15,11 +14,11 @@ from cory.seeding import EpochSampler
 from cory.tasks.answers import CHOICES, answer_kind
 from cory.tasks.problems import KINDS, draw_distinct
 from cory.tasks.sandbox.process import answered_questions
+from cory.tasks.splits import held_out_part, pick_subset, short_enough, untested
 from cory.tasks.tables import Row, require_columns, rows_of, rows_of_split
 
 # generated questions do not depend on a run's seed: all runs are trained and tested on the same
 GENERATED_SEEDS = {"train": 20_241_002, "test": 20_241_003}
-TrainAndTest = tuple[list[Prompt], list[Prompt]]
 
 
 class _Blank:
@@ -77,7 +76,7 @@ class PromptsTask(PromptsForm):
     """Prompts of a file, a folder, the hub or a generator; none is both trained and tested on.
 
     All are made when the task is built. Those of more than `task.max_prompt_tokens` tokens are left
-    out of the training and refused in an evaluation: a benchmark's rows are never left out.
+    out, of both parts, with a note.
     """
 
     form = PromptsForm
@@ -86,7 +85,6 @@ class PromptsTask(PromptsForm):
         super().__init__(config)
         self.tokenizer = tokenizer
         self._chat = Texts(tokenizer, "model.chat=true", tokenizer.chat_template is not None)
-        self._max_tokens = config.max_prompt_tokens
         train = self._prompts("train", config.train_split)
         if config.held_out_share is not None:
             train, test = held_out_part(train, config.held_out_share, config.pick_seed)
@@ -96,7 +94,9 @@ class PromptsTask(PromptsForm):
         from_files = config.source in ("path", "hub")
         where = f"task.path={config.path}" if from_files else f"task={config.name}"
         train, test = pick_subset(config, train, test)
-        self.parts = {"train": self._short_enough(untested(train, test, where)), "test": test}
+        parts = {"training": untested(train, test, where), "test": test}
+        train, test = short_enough(parts, self._tokens, config.max_prompt_tokens)
+        self.parts = {"train": train, "test": test}
         said = (
             [prompt.text, prompt.answer_text, prompt.columns, prompt.messages]
             for part in self.parts.values()
@@ -109,25 +109,8 @@ class PromptsTask(PromptsForm):
         return [self.sampler.next() for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
-        """The first `count` prompts of a split, or all; ConfigError for one that is too long."""
-        prompts = self.parts[split][:count]
-        for prompt in prompts:
-            tokens = self._tokens(prompt)
-            require(
-                tokens <= self._max_tokens,
-                f"task.max_prompt_tokens ({self._max_tokens}) is below the {tokens} tokens of "
-                f"{split} prompt {prompt.id}",
-            )
-        return prompts
-
-    def _short_enough(self, prompts: list[Prompt]) -> list[Prompt]:
-        """The prompts that are not too long; a note says how many are left out."""
-        kept = [prompt for prompt in prompts if self._tokens(prompt) <= self._max_tokens]
-        said = f"task.max_prompt_tokens={self._max_tokens}"
-        require(bool(kept), f"{said}: all {len(prompts)} training prompts are longer")
-        if left_out := len(prompts) - len(kept):
-            distributed.note(f"{said} leaves out {left_out} of {len(prompts)} training prompts")
-        return kept
+        """The first `count` prompts of a split, or all."""
+        return self.parts[split][:count]
 
     def _tokens(self, prompt: Prompt) -> int:
         """Tokens of a prompt; of a chat without those that are around any single message.
@@ -308,75 +291,3 @@ def chat_messages(value: Sequence[Any], where: str) -> list[Message]:
         f"{where} must be messages, each a text as role and as content, the last one the user's",
     )
     return list(value)
-
-
-def pick_subset(config: PromptsConfig, train: list[Prompt], test: list[Prompt]) -> TrainAndTest:
-    """The training and test prompts by `task.pick_train`, `pick_test`, `pick_seed`.
-
-    Test prompts are the first of a random order, training prompts the last: both may come from
-    one split, and a larger subset contains the smaller ones. Without a number, all prompts.
-    """
-    if config.pick_train is None and config.pick_test is None:
-        return train, test
-    order = np.random.default_rng(config.pick_seed).permutation(len(test))
-    tested = _first([test[row] for row in order], config.pick_test, set(), "task.pick_test")
-    taken = set(map(question, tested))
-    order = np.random.default_rng(config.pick_seed).permutation(len(train))[::-1]
-    trained = _first([train[row] for row in order], config.pick_train, taken, "task.pick_train")
-    return trained, tested
-
-
-def held_out_part(prompts: list[Prompt], share: float, seed: int) -> TrainAndTest:
-    """Training and test prompts: all that ask one of `share` of the questions are for the test.
-
-    share: of the different questions, drawn at random by `seed`
-    Raises ConfigError where none is left for one of the two.
-    """
-    questions = list(dict.fromkeys(map(question, prompts)))
-    count = round(share * len(questions))
-    require(
-        0 < count < len(questions),
-        f"task.held_out_share={share} of {len(questions)} different prompts is {count}: at least "
-        f"one must be held out, and one left to train on",
-    )
-    order = np.random.default_rng(seed).permutation(len(questions))
-    held = {questions[number] for number in order[:count]}
-    train = [prompt for prompt in prompts if question(prompt) not in held]
-    return train, [prompt for prompt in prompts if question(prompt) in held]
-
-
-def question(prompt: Prompt) -> str:
-    """The text by which prompts are compared: with single spaces; of a chat, all messages."""
-    said = [] if prompt.messages is None else [m["content"] for m in prompt.messages[:-1]]
-    return " ".join("\n".join([*said, prompt.text]).split())
-
-
-def _first(prompts: list[Prompt], count: int | None, taken: set[str], key: str) -> list[Prompt]:
-    """The first `count` prompts with different questions that are not taken."""
-    distinct: dict[str, Prompt] = {}
-    for prompt in prompts:
-        distinct.setdefault(question(prompt), prompt)
-    free = [prompt for asked, prompt in distinct.items() if asked not in taken]
-    besides = " besides those picked for the test" if taken else ""
-    require(
-        bool(free) and (count is None or count <= len(free)),
-        f"{key}={count}: there are only {len(free)} different questions{besides}",
-    )
-    return free[:count]
-
-
-def untested(train: list[Prompt], test: list[Prompt], where: str) -> list[Prompt]:
-    """The training prompts that ask no test question; a note says how many are left out."""
-    tested = set(map(question, test))
-    free = [prompt for prompt in train if question(prompt) not in tested]
-    require(
-        bool(free),
-        f"{where}: every training prompt is a test prompt, too; choose task.train_split and "
-        f"task.test_split that differ, or set task.pick_train and task.pick_test",
-    )
-    if len(free) < len(train):
-        distributed.note(
-            f"{where}: {len(train) - len(free)} of {len(train)} training prompts are test prompts, "
-            f"too, and are left out of the training"
-        )
-    return free

@@ -45,7 +45,7 @@ def looped(config: Config, stops: Callable[[], bool]) -> list[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(signals, "stopping", stops)
         reward: Any = SimpleNamespace(at=lambda done: None, metrics=dict)
-        Loop(trainer, config, record, checkpoints, lambda done: None, reward).run()
+        Loop(trainer, config, record, checkpoints, lambda done: None, reward, None).run()
     return [sums(trainer), trainer.episodes, list(record.metrics.items())]
 
 

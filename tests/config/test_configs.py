@@ -267,6 +267,39 @@ def test_a_task_brings_its_reward_unless_one_is_chosen(words: list[str], reward:
     assert composed(*words).reward.name == reward
 
 
+PROMPTS = ("task=prompts", "task.path=x", "reward=sentiment")
+
+
+@pytest.mark.parametrize(
+    ("words", "lengths", "prompt"),
+    [
+        ([], (4, 16), 8),
+        (["algorithm.sampling.max_response_tokens=100"], (4, 100), 8),
+        # 256 tokens of context: a half for the prompt, a quarter for the answer
+        ([*PROMPTS], (64, 64), 128),
+        ([*PROMPTS, "algorithm=grpo", "model=gpt2_large"], (256, 256), 512),
+        ([*PROMPTS, "algorithm.sampling.max_response_tokens=100"], (100, 100), 128),
+        ([*PROMPTS, "algorithm.sampling.min_response_tokens=10"], (10, 64), 128),
+        (["task=gsm8k_chat", "algorithm=grpo"], (512, 512), 384),
+        (["task=gsm8k_chat", "algorithm=maporl"], (300, 300), 384),
+        (["algorithm=maporl", "algorithm.sampling.max_response_tokens=100"], (100, 100), 8),
+        (["task=taboo", "algorithm=spag"], (64, 64), 128),
+        (["task=taboo", "algorithm=spag", "model=llama2_7b"], (256, 256), 1792),
+        (["task=gsm8k", "algorithm=sft"], (256, 256), 384),
+    ],
+)
+def test_lengths_are_the_tasks(words: list[str], lengths: tuple[int, int], prompt: int) -> None:
+    config = parsed(*words)
+    sampling = config.algorithm.sampling
+    assert (sampling.min_response_tokens, sampling.max_response_tokens) == lengths
+    assert config.task.max_prompt_tokens == prompt
+
+
+def test_a_tenth_is_held_out_where_there_is_no_test_split() -> None:
+    assert parsed(*PROMPTS).task.held_out_share == 0.1
+    assert parsed(*PROMPTS, "task.test_split=test").task.held_out_share is None
+
+
 def test_settings_hold_no_values() -> None:
     classes = [
         c for c in vars(cory.config).values() if isinstance(c, type) and issubclass(c, Settings)

@@ -32,6 +32,7 @@ THROUGH = {
     *("param_sharing", "policies", "fixed", "train_turns", "iterations_per_epoch", "before"),
     *("microbatch_size", "generation_batch_size", "opponents", "value_learning_rate"),
     *("adapter", "architecture", "plain_http", "chats_only", "fidelity", "parallel_runs"),
+    *("min_response_tokens", "max_response_tokens"),  # of a task, by conf/algorithm
 }
 
 
@@ -124,4 +125,6 @@ def test_every_setting_is_read(places: Callable[[type, str], set[Path]]) -> None
         if all(ROOT / "config" in path.parents for path in paths)
     }
     assert in_config == THROUGH
-    assert {field for (_, field), paths in fields.items() if not paths} <= {"fidelity"}  # by name
+    assert {field for (_, field), paths in fields.items() if not paths} <= {
+        *("fidelity", "min_response_tokens", "max_response_tokens")  # by name
+    }

@@ -73,7 +73,7 @@ def test_seconds_of_an_evaluation_keep_the_name_of_their_part() -> None:
     none: Any = SimpleNamespace(at=lambda _: None, log_lines=lambda *_: None)
     none.evaluate = lambda *_: {"eval/score/agent_0": 0.5}
     none.metrics = lambda: {"time/runtime/reward_call_s": 2.0, "reward/runtime/logged/x": 1.0}
-    found = Loop(none, parsed(), none, none, none, none)._measure(0, "the evaluation")
+    found = Loop(none, parsed(), none, none, none, none, None)._measure(0, "the evaluation")
     assert found == {"eval/score/agent_0": 0.5, "time/eval_runtime/reward_call_s": 2.0}
 
 

@@ -27,7 +27,7 @@ class Run:
         config: Any = parsed(f"keep_best={metric}", f"keep_best_mode={mode}", "evaluate_every=1")
         record: Any = SimpleNamespace(run_dir=run_dir)
         none: Any = None
-        self.loop = Loop(none, config, record, none, self.export, none)
+        self.loop = Loop(none, config, record, none, self.export, none, None)
 
     def export(self, folder: Path, done: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -234,24 +234,39 @@ def test_the_length_of_a_chat_is_that_of_all_of_its_messages(
     assert len(fits.parts["train"]) == 4
     cut = make(*every_word, f"task.max_prompt_tokens={length - 1}")
     assert ids(cut.parts["train"]) == [f"mine.jsonl:{n}" for n in (2, 3, 4)]
-    assert "1 of 4 training prompts\n" in capsys.readouterr().err
+    assert "1 of 4 training prompts are longer" in capsys.readouterr().err
 
 
-def test_long_prompts_are_left_out_or_refused_by_their_line(
+def test_long_prompts_are_left_out_of_both_parts(
     make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_rows(tmp_path / "mine.jsonl", [*ROWS[:9], {**ROWS[9], "prompt": "x" * 50}])
-    words = ["task.max_prompt_tokens=30"]
-    train = make(*words, "task.train_split='train[5:]'", "task.test_split='train[:5]'")
-    assert len(train.parts["train"]) == 4
-    assert "1 of 5 training prompts\n" in capsys.readouterr().err
-    test = make(*words, "task.train_split='train[:5]'", "task.test_split='train[5:]'")
-    with pytest.raises(
-        ConfigError,
-        match=r"^task.max_prompt_tokens \(30\) is below the 50 tokens of test prompt mine.jsonl:10",
-    ):
-        test.held_out(None, "test")
-    assert len(train.held_out(6, "test")) == 5  # all that there are
+    long = [{**ROWS[9], "prompt": "x" * count} for count in (40, 50)]
+    write_rows(tmp_path / "mine.jsonl", [*ROWS[:5], *long, *ROWS[5:7]])
+
+    def split(test: str) -> PromptsTask:
+        own = "task.train_split='train[:6]'", f"task.test_split='train[{test}]'"
+        return make("task.max_prompt_tokens=30", *own)
+
+    both = split("6:")
+    assert ids(both.parts["train"]) == [f"mine.jsonl:{n}" for n in range(1, 6)]
+    assert ids(both.held_out(None, "test")) == ["mine.jsonl:8", "mine.jsonl:9"]
+    assert ids(both.held_out(2, "train")) == ["mine.jsonl:1", "mine.jsonl:2"]
+    said = "task.max_prompt_tokens=30: 1 of 6 training prompts and 1 of 3 test prompts are longer"
+    assert capsys.readouterr().err == f"note: {said} (up to 50) and left out\n"
+    assert len(split("6:8").parts["test"]) == 1  # half of them
+    with pytest.raises(ConfigError, match=r"1 of 1 test prompts are longer .*; at most half of a"):
+        split("6:7")
+
+
+def test_of_few_prompts_one_is_held_out(make: Make, tmp_path: Path) -> None:
+    write_rows(tmp_path / "mine.jsonl", ROWS[:2])
+    both = make("task.held_out_share=0.01").parts
+    assert [len(both["train"]), len(both["test"])] == [1, 1]
+    again = make("task.held_out_share=0.01", seed=3).parts
+    assert ids(again["test"]) == ids(both["test"])  # by task.pick_seed alone
+    write_rows(tmp_path / "mine.jsonl", ROWS[:1])
+    with pytest.raises(ConfigError, match=r"of 1 different prompts leaves none to train on; task"):
+        make()
 
 
 CHAT = ["model.chat=true"]
@@ -272,7 +287,6 @@ BAD = [
     (["task.prompt_template='{on}'"], ROWS, "must contain {prompt}"),
     (["task.path=."], ROWS, "task.path=.: the folder must hold one file for split 'train'"),
     (["task.answer_column=prompt"], ROWS, "task.answer_column=prompt: must not be task.prompt_c"),
-    (["task.held_out_share=0.01"], ROWS, "task.held_out_share=0.01 of 20 different prompts is 0"),
     (["task.test_split='train[x]'"], ROWS, "split train[x] must be train or a slice as train[:"),
 ]
 
