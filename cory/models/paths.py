@@ -144,14 +144,11 @@ def require_context_length(config: Any, key: str) -> int:
 def fitting(tokens: int, parts: int, *, _root_: DictConfig) -> int:
     """`${fitting:256,4}`: 256 tokens, or a quarter of a model's context where that is shorter.
 
-    Of a model on the hub nothing is known yet, and most have long contexts.
+    Nothing is fetched for it: of a model on the hub, the number itself.
     """
     path = str(_root_.model.path)
-    asset = path.startswith("asset:")
-    file = (ASSETS / path[6:] if asset else Path(path).expanduser()) / "config.json"
-    if not file.is_file():
-        return tokens
-    config = json.loads(file.read_text(encoding="utf-8"))
+    folder = ASSETS / path[6:] if path.startswith("asset:") else Path(path).expanduser()
+    config = described(folder, CONFIG)
     config = config.get("text_config", config)
     context = config.get("max_position_embeddings", config.get("n_positions"))
     return tokens if context is None else min(tokens, max(1, context // parts))
