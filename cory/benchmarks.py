@@ -28,7 +28,7 @@ from cory.inference import device_or_default, load_team, on_device
 from cory.models.bundle import ModelBundle
 from cory.models.loading import readable
 from cory.models.lora import DESCRIPTION, load_adapter
-from cory.models.tokenization import CLOSE
+from cory.models.tokenization import apart, opens
 from cory.report.numbers import aligned
 from cory.runs.files import write_whole
 from cory.runs.recorder import device_name
@@ -196,6 +196,8 @@ def agent_of(wanted: Measurement, settings: Config) -> tuple[Any, ModelConfig]:
     if adapted and not wanted.base:
         load_adapter(model, folder)
     model.generation_config.eos_token_id = sorted(bundle.stops)
+    texts = bundle.texts
+    begun = texts.private and opens(texts.render(texts.asked))  # its template begins the thinking
 
     class AgentLM(HFLM):  # type: ignore[misc]  # the harness has no types
         """Asks as the run does."""
@@ -205,15 +207,23 @@ def agent_of(wanted: Measurement, settings: Config) -> tuple[Any, ModelConfig]:
         ) -> str:
             """The messages as the model is shown them; the last may be how its answer begins."""
             if add_generation_prompt:
-                return bundle.texts.render(chat_history)
-            *asked, begun = chat_history
-            return bundle.texts.render(asked) + bundle.texts.between + begun["content"]
+                return texts.render(chat_history)
+            *asked, last = chat_history
+            return texts.render(asked) + texts.between + last["content"]
+
+        def _model_generate(self, *words: Any, stop: list[str], **how: Any) -> Any:
+            """The ends of a task's answers end no private thinking; those are cut later."""
+            return super()._model_generate(*words, stop=[] if texts.private else stop, **how)
+
+        def tok_decode(self, *words: Any, **how: Any) -> str:
+            """A text without private thinking."""
+            text: str = super().tok_decode(*words, **how)
+            return apart(text, begun)[1] if texts.private else text
 
     lm = AgentLM(
         model,
         tokenizer=bundle.tokenizer,
         batch_size=wanted.batch_size or "8",
-        think_end_token=CLOSE if bundle.texts.private else None,
         add_bos_token=False if config.chat else wanted.bos,  # a template writes its own
         trust_remote_code=False,
     )

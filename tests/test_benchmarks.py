@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -111,6 +112,25 @@ def wanted(tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Meas
     return measurement(tmp_path / "run", tasks, "algorithm=ppo")
 
 
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[Any]]:
+    """What was said to each question of a task, in the order of the questions."""
+    outputs: list[Any] = []
+    evaluate = lm_eval.simple_evaluate
+
+    def noted(*words: Any, **how: Any) -> Any:
+        outputs.append(evaluate(*words, **how | {"log_samples": True}))
+        return outputs[-1]
+
+    monkeypatch.setattr(lm_eval, "simple_evaluate", noted)
+
+    def of_task(task: str) -> list[Any]:
+        samples = sorted(outputs[-1]["samples"][task], key=lambda one: int(one["doc_id"]))
+        return [[resps[0] for resps in one["resps"]] for one in samples]
+
+    return of_task
+
+
 def measurement(run_dir: Path, tasks: Path, *words: str) -> Measurement:
     config = parsed("model=tiny", *words)
     for name in config.algorithm.names():
@@ -160,26 +180,18 @@ def test_a_paper_has_its_numbers_and_their_mean_once(
 
 @pytest.mark.slow
 def test_an_adapter_is_measured_on_its_base_and_the_base_alone(
-    wanted: Measurement, monkeypatch: pytest.MonkeyPatch
+    wanted: Measurement, answers: Callable[[str], list[Any]]
 ) -> None:
-    said: list[list[float]] = []  # by the harness: of each choice after the second review
-    evaluate = lm_eval.simple_evaluate
-
-    def noted(*words: Any, **how: Any) -> Any:
-        output = evaluate(*words, **how | {"log_samples": True})
-        (asked,) = [one for one in output["samples"]["own_one"] if one["doc_id"] == 1]
-        said.append([float(answers[0][0]) for answers in asked["resps"]])
-        return output
-
-    monkeypatch.setattr(lm_eval, "simple_evaluate", noted)
     agent = wanted.run_dir / "agents" / "agent_0"
     shutil.rmtree(agent)
     torch.manual_seed(0)
     base = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float32)
     how = LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
     get_peft_model(base, how).save_pretrained(agent)
-    measure(wanted, {"own_choices": None})
-    found = measure(replace(wanted, base=True), {"own_choices": None})["own_choices/acc"]
+    said = []  # of each choice after the second review
+    for base in (False, True):
+        found = measure(replace(wanted, base=base), {"own_choices": None})["own_choices/acc"]
+        said.append([float(answer[0]) for answer in answers("own_one")[1]])
     asked = (found["questions"], found["shots"], found["precision"], found["harness"])
     assert asked == (4, 0, "fp32", "0.4.13")
     adapted, alone = said
@@ -197,14 +209,12 @@ def test_a_chat_model_is_asked_in_the_template_of_its_run(
     (wanted.run_dir / "agents" / "agent_0" / "chat_template.jinja").write_text(TEMPLATE)
     config = OmegaConf.load(wanted.run_dir / "config.yaml")
     config.model.chat = True
-    config.model.thinking = "private"
     OmegaConf.save(config, wanted.run_dir / "config.yaml")
     asked: list[list[int]] = []
     generate = HFLM._model_generate
 
     def noted(lm: HFLM, context: Tensor, **how: Any) -> Any:
         assert how["max_length"] - context.shape[1] == 5
-        assert lm.think_end_token == "</think>"  # answers are read behind it
         asked.extend(context.tolist())
         return generate(lm, context, **how)
 
@@ -232,26 +242,48 @@ def test_a_chat_model_is_asked_in_the_template_of_its_run(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("said", "heard"), [("<think>zz</think> good zz more", "good "), ("<think>good", "")]
+)
+def test_thinking_is_private_and_not_ended_as_an_answer(
+    wanted: Measurement,
+    monkeypatch: pytest.MonkeyPatch,
+    answers: Callable[[str], list[Any]],
+    said: str,
+    heard: str,
+) -> None:
+    config = OmegaConf.load(wanted.run_dir / "config.yaml")
+    config.model.chat, config.model.thinking = True, "private"
+    OmegaConf.save(config, wanted.run_dir / "config.yaml")
+    (wanted.run_dir / "agents" / "agent_0" / "chat_template.jinja").write_text(TEMPLATE)
+    ids = torch.tensor([AutoTokenizer.from_pretrained(TINY)(said).input_ids])
+
+    def answered(lm: HFLM, context: Tensor, stop: list[str], **how: Any) -> Tensor:
+        assert stop == []
+        return torch.cat([context, ids], dim=1)
+
+    monkeypatch.setattr(HFLM, "_model_generate", answered)
+    measure(replace(wanted, batch_size="1", limit=1), {"own_words": None})
+    assert answers("own_words") == [[heard]]
+
+
+@pytest.mark.slow
 def test_of_a_team_the_last_answer_counts(
-    tasks: Path, wanted: Measurement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tasks: Path,
+    wanted: Measurement,
+    answers: Callable[[str], list[Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cory = measurement(tmp_path / "cory", tasks, "algorithm=cory")
     cory = replace(cory, team=True, batch_size=None, max_tokens=7)
-    output: list[Any] = []
-    evaluate = lm_eval.simple_evaluate
-
-    def noted(*words: Any, **how: Any) -> Any:
-        output.append(evaluate(*words, **how | {"log_samples": True}))
-        return output[-1]
-
-    monkeypatch.setattr(lm_eval, "simple_evaluate", noted)
     found = measure(cory, {"own_words": None})
-    answers = [one["resps"][0][0] for one in output[0]["samples"]["own_words"]]
     team = load_team(cory.run_dir, "cpu")
     said = team.ask_all(REVIEWS[:3], greedy=True, max_tokens=7)
     assert all([turn.role for turn in turns] == ["pioneer", "observer"] for turns in said)
     whole = [turns[-1].text for turns in said]
-    assert answers == [text.split(" a")[0].split("zz")[0] for text in whole] != whole
+    cut = [text.split(" a")[0].split("zz")[0] for text in whole]
+    assert answers("own_words") == [[text] for text in cut] and cut != whole
     assert stored(cory) == {"team": found}
 
     monkeypatch.setattr(benchmarks, "load_team", lambda *words: pytest.fail("loaded"))
