@@ -70,7 +70,6 @@ NEEDS = {
     "task.only": "task.only_column",
     "task.test_split=null": "task.held_out_share",  # there would be nothing to evaluate on
     "task.held_out_share": "task.test_split=null",  # both name the test prompts
-    "task.test_words=null": "task.test_path",
     # the choice of a group, which another word may have changed
     "adapter=full": "model.sharing=copies",
     "adapter=lora": "model.sharing=adapters model.quantisation=none",

@@ -181,7 +181,7 @@ class GameConfig(Settings):
     test_path: Text | None  # ... test words; None: taken from among the others
     words: list[Text] | None  # list: the words
     train_words: Count | None  # how many of the commonest words to train on; None: all
-    test_words: Count | None  # how many to evaluate on; None: all of test_path
+    test_words: Count | None  # how many to evaluate on; None: all
     stop_words: list[Text]  # never played
     min_letters: Count  # shorter words are never played
     nouns: bool  # package: only words that can be nouns

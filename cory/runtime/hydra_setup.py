@@ -120,6 +120,19 @@ def expand_home(cfg: DictConfig) -> None:
             cfg[key] = str(Path(cfg[key]).expanduser())
 
 
+def words_from(*, _parent_: DictConfig) -> str:
+    """The source of a game's words: the file or list that is given, else the package."""
+    given = {"path": _parent_.path, "list": _parent_.words, "package": True}
+    return next(source for source, value in given.items() if value)
+
+
+def of_package(number: int, *, _parent_: DictConfig) -> int | None:
+    """So many words of the package's; of others all."""
+    return number if _parent_.source == "package" else None
+
+
+OmegaConf.register_new_resolver("words_from", words_from, replace=True)
+OmegaConf.register_new_resolver("of_package", of_package, replace=True)
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 OmegaConf.register_new_resolver("is_maft", lambda algorithm: algorithm == "maft", replace=True)
 # a value where another setting has none

@@ -100,14 +100,18 @@ def words_of(config: GameConfig) -> tuple[list[str], list[str]]:
         words, copy = tee(words)
         test = list(islice(islice(copy, TEST_STEP // 2, None, TEST_STEP), config.test_words))
     train = list(islice(without_forms_of(words, test), config.train_words))
+    said = "" if config.source != "path" else f"task.path={config.path}: "
     for split, chosen, asked in (
         ("test", test, config.test_words),
         ("train", train, config.train_words),
     ):
+        what = "there is none"
+        if asked is not None:
+            what = f"task.{split}_words ({asked}) exceeds the {len(chosen)} words"
         require(
             len(chosen) >= (asked or 1),
-            f"task.{split}_words ({asked}) exceeds the {len(chosen)} words that are left when stop "
-            f"words, short words and forms of test words are taken out",
+            f"{said}{what} to {split} on when stop words, short words and forms of test words are "
+            f"taken out",
         )
     return train, test
 

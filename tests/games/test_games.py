@@ -12,7 +12,8 @@ from cory.games.prompts import GamePrompts
 from cory.games.rules import GameState, rules_of
 from cory.games.transcript import read_games
 from cory.games.words import one_form_each, playable, without_forms_of
-from cory.tasks.game import GameTask
+from cory.tasks.game import GameTask, words_of
+from tests.support.composing import parsed
 from tests.support.game_settings import NAMES, settings_of, tokenizer
 from tests.support.refusals import refusal
 
@@ -59,7 +60,22 @@ def test_words_of_files(tmp_path: Path) -> None:
     assert task.train_words == ["cat", "run", "sea"] and task.test_words == ["dog", "New York"]
     assert sorted(prompt.text for prompt in task.sample(3)) == task.train_words
     said = refusal(lambda: task_of(**change, train_words=9))
-    assert said.startswith("task.train_words (9) exceeds the 3 words")
+    assert said.startswith(f"task.path={train}: task.train_words (9) exceeds the 3 words to train")
+
+
+def test_every_fifth_word_of_ones_own_is_held_out(tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("\n".join(f"word{chr(97 + n)}" for n in range(12)))
+    task = parsed("algorithm=spag", "task=taboo", f"task.path={path}").task
+    assert (task.source, task.train_words, task.test_words) == ("path", None, None)
+    train, test = words_of(task)
+    assert test == ["wordc", "wordh"] and len(train) == 10
+    listed = parsed("algorithm=spag", "task=taboo", "task.words=[cat,dog]").task
+    assert listed.source == "list"
+    said = refusal(lambda: words_of(listed))
+    assert said.startswith("there is none to test on when stop words")
+    packed = parsed("algorithm=spag", "task=taboo").task
+    assert (packed.source, packed.train_words, packed.test_words) == ("package", 300, 50)
 
 
 @pytest.mark.parametrize("name", NAMES)

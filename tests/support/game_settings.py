@@ -17,7 +17,7 @@ def settings_of(name: str = "taboo", **changes: object) -> GameConfig:
     cfg = copy.deepcopy(composed(f"task={name}").task)
     for key, value in changes.items():
         OmegaConf.update(cfg, key.replace("__", "."), value, merge=False)
-    return GameConfig.model_validate(OmegaConf.to_container(cfg))
+    return GameConfig.model_validate(OmegaConf.to_container(cfg, resolve=True))
 
 
 def tokenizer(text: str, **_: object) -> dict[str, list[str]]:
