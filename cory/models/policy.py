@@ -149,10 +149,6 @@ class Policy:
                 range(len(rows)), self.responses_at_once, answer, lambda n: len(rows[n])
             )
         plain = not bundle.config.special_tokens_in_text
-        parts = [
-            self.texts.parts(text, ids, response.ids, plain)
-            for text, ids, response in zip(shown, rows, said, strict=True)
-        ]
         return [
             Turn(
                 agent=self.name,
@@ -160,17 +156,13 @@ class Policy:
                 round=one.round,
                 context=text,
                 asked=one.context,
-                response=heard,
-                thinking=thought,
-                thinking_tokens=count,
+                **self.texts.parts(text, ids, response.ids, plain),
                 context_ids=ids,
                 response_ids=response.ids,
                 sampler_logprobs=response.sampler_logprobs,
                 cut_off=response.ids[-1] not in bundle.stops,
             )
-            for one, text, ids, response, (count, thought, heard) in zip(
-                asked, shown, rows, said, parts, strict=True
-            )
+            for one, text, ids, response in zip(asked, shown, rows, said, strict=True)
         ]
 
     @contextmanager

@@ -49,9 +49,7 @@ def template_of(
     dated = bool(read & CLOCK)
     require(date is None or dated, f"{key}.date={date}: {said} has no chat template with a date")
     open_to = sorted(read - GIVEN)
-    rule = f"the chat template of {said} does not read it; it reads {', '.join(open_to)}"
-    if text is None:
-        rule = f"needs a chat template, which {said} is used without (chat=false)"
+    rule = f"{said} has no chat template that reads it, but {', '.join(open_to) or 'nothing'}"
     for name, value in chosen.items():
         require(name in open_to, line(f"{key}.{name}", value, rule))
     shown = date or DATE

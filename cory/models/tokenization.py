@@ -74,10 +74,8 @@ class Texts:
             vars(texts).pop(name, None)  # were found out with another one
         texts.system = system
         if system is not None:
-            rule = f"needs a chat template, which {self.said} is used without (chat=false)"
-            require(self.chat, line(key, system, rule))
-            rule = f"the chat template of {self.said} has no system prompt"
-            require(self.takes_system, line(key, system, rule))
+            rule = f"{self.said} has no chat template with a system prompt"
+            require(self.chat and self.takes_system, line(key, system, rule))
         return texts
 
     def fit(self, model: Any) -> None:
@@ -208,8 +206,8 @@ class Texts:
 
     def parts(
         self, shown: str, context: Sequence[int], ids: Sequence[int], plain: bool = True
-    ) -> tuple[int, str, str]:
-        """How many tokens of a response are private thinking, their text, and the others' text.
+    ) -> dict[str, Any]:
+        """Of a `Turn`: how many tokens are private thinking, their text, and the response.
 
         shown, context: the context as text and as token ids; plain: as of `response`
         """
@@ -217,7 +215,7 @@ class Texts:
         raw = decode(ids)  # has the tags, though they be special tokens
         _, said = apart(raw, opens(shown))
         if not self.private or said == raw:
-            return 0, "", self.response(context, ids, plain)
+            return {"response": self.response(context, ids, plain)}
         count, rest = len(ids), ""
         if said:
             ends = raw.count(CLOSE)
@@ -225,7 +223,7 @@ class Texts:
             _, _, beside = decode(ids[:count]).rpartition(CLOSE)  # in the same token as the tag
             rest = beside + self.response([*context, *ids[:count]], ids[count:], plain)
         thought, _ = apart(self.response(context, ids[:count], plain), opened=True)
-        return count, thought, rest.lstrip()
+        return {"thinking_tokens": count, "thinking": thought, "response": rest.lstrip()}
 
     def pair(self, asked: Context, context: Sequence[int], ids: Sequence[int]) -> dict[str, Any]:
         """`prompt` and `completion` as TRL's SFTTrainer takes them: texts, or messages of a chat.

@@ -107,20 +107,11 @@ class Speaker:
 class Cast(defaultdict[str, Speaker]):
     """The agents of one episode by name; whoever a play names is there."""
 
-    def __init__(
-        self,
-        episode: int,
-        prompt: Prompt,
-        waiting: Waiting,
-        actors: Mapping[str, Actor],
-        key: Key = (),
-        iteration: int = 0,
-    ) -> None:
-        """episode: its number; key: of its random numbers; actors, iteration: as of `RollOut`."""
+    def __init__(self, episode: int, prompt: Prompt, waiting: Waiting, of: "RollOut") -> None:
+        """episode: its number; of: the roll-out that it is a part of."""
         super().__init__()
-        self.actors = actors
         self.episode, self.prompt, self.waiting = episode, prompt, waiting
-        self.key, self.iteration = key, iteration
+        self.actors, self.iteration, self.key = of.actors, of.iteration, (*of.key, episode)
         self.turns: list[Turn] = []
         self.spoken: Counter[str] = Counter()  # how often, by role
 
@@ -171,8 +162,7 @@ class RollOut:
     async def _lead(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         waiting: Waiting = []
         casts = [
-            Cast(number, prompt, waiting, self.actors, (*self.key, number), self.iteration)
-            for number, prompt in enumerate(prompts, self.first)
+            Cast(number, prompt, waiting, self) for number, prompt in enumerate(prompts, self.first)
         ]
         tasks = [asyncio.ensure_future(play(cast.prompt, cast)) for cast in casts]
         moved, ended, answered = time.monotonic(), 0, 0

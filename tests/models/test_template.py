@@ -79,13 +79,13 @@ RAISES = "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }
     [
         ("qwen3", "model.template.date='26 Jul 2024'", "model.template.date=26 Jul 2024: |date"),
         ("qwen3", "+model.template.thinking=false",
-         "model.template.thinking=false: |model.path={path}|does not read it|enable_thinking"),
+         "model.template.thinking=false: |model.path={path}|enable_thinking"),
         ("qwen3", "+model.template.date_string=x", "model.template.date_string=x: "),
         ("qwen3", "model.chat=false model.system=Hi", "model.system=Hi: |model.path={path}"),
         ("qwen3", "model.chat=false model.template.enable_thinking=false",
          "model.template.enable_thinking=false: "),
-        (DROPS, "model.system=Hi", "model.system=Hi: |of model.path={path} has no system"),
-        (RAISES, "model.system=Hi", "model.system=Hi: |of model.path={path} has no system"),
+        (DROPS, "model.system=Hi", "model.system=Hi: model.path={path} has no chat"),
+        (RAISES, "model.system=Hi", "model.system=Hi: model.path={path} has no chat"),
         ("{{ strftime_now(form) }}", "", "model.path={path}: |date"),
         ("{% if %}", "", "model.path={path}: |cannot be read"),
     ],
@@ -115,9 +115,9 @@ def test_a_verifier_reads_questions_as_the_model_does(tmp_path: Path) -> None:
 
     task: Any = None
     said = refused("model.template.enable_thinking=false")
-    assert said.startswith("reward.template.enable_thinking=false: the chat template of rew")
+    assert said.startswith("reward.template.enable_thinking=false: reward.path=")
     (tmp_path / "chat_template.jinja").write_text(DROPS)
-    assert refused("model.system=Hi").startswith("reward.system=Hi: the chat template of reward.p")
+    assert refused("model.system=Hi").startswith("reward.system=Hi: reward.path=")
 
 
 @pytest.mark.parametrize(

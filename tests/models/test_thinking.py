@@ -58,11 +58,10 @@ def test_tokens_of_thinking_are_the_first_ones(family: str, cut: bool) -> None:
     rest = [] if cut else [*tokenizer("\n\nThe answer", add_special_tokens=False)["input_ids"],
                            tokenizer.eos_token_id]  # fmt: skip
     parts = texts.parts(shown, context, [*thought, *rest])
-    assert parts == (len(thought), "three or four?", "" if cut else "The answer")
+    assert tuple(parts.values()) == (len(thought), "three or four?", "" if cut else "The answer")
     texts = Texts(tokenizer, "x", True, thinking="shown")
-    assert texts.parts(shown, context, [*thought, *rest]) == (
-        0, "", thinking + ("" if cut else "\n\nThe answer")
-    )  # fmt: skip
+    said = texts.parts(shown, context, [*thought, *rest])
+    assert said == {"response": thinking + ("" if cut else "\n\nThe answer")}
 
 
 def test_a_tag_may_share_its_token_with_what_follows() -> None:
@@ -74,9 +73,9 @@ def test_a_tag_may_share_its_token_with_what_follows() -> None:
             return "".join(self.words[i] for i in ids)
 
     texts = Texts(Whole(), "x", thinking="private")
-    assert texts.parts("Hi", [0], [3, 0, 1, 2]) == (3, "a", "bc")
-    assert texts.parts("Hi <think>\n", [0], [0, 1]) == (2, "a", "b")
-    assert texts.parts("Hi <think>\n", [0], [0, 2]) == (2, "ac", "")
+    assert tuple(texts.parts("Hi", [0], [3, 0, 1, 2]).values()) == (3, "a", "bc")
+    assert tuple(texts.parts("Hi <think>\n", [0], [0, 1]).values()) == (2, "a", "b")
+    assert tuple(texts.parts("Hi <think>\n", [0], [0, 2]).values()) == (2, "ac", "")
 
 
 def test_an_imitated_answer_ends_thinking_that_the_template_has_begun() -> None:
@@ -89,7 +88,7 @@ def test_an_imitated_answer_ends_thinking_that_the_template_has_begun() -> None:
     ids = texts.answer_ids("Four.")
     assert tokenizer.decode(ids) == "</think>\n\nFour.<|im_end|>"
     shown = texts.render("Hi")
-    assert texts.parts(shown, texts.context_ids("Hi"), ids)[1:] == ("", "Four.")
+    assert texts.parts(shown, texts.context_ids("Hi"), ids)["response"] == "Four."
 
 
 @pytest.mark.slow

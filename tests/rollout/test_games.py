@@ -136,7 +136,8 @@ def test_the_first_prompt_counts_as_the_model_is_shown_it(
     config_of: Callable[..., Config], tmp_path: Path
 ) -> None:
     """With the token that begins every text, where the tokenizer adds one."""
-    base = [*SPAG, f"model.path={save_llama(tmp_path / 'llama')}", f"run_dir={tmp_path}/run"]
+    path = save_llama(tmp_path / "llama")
+    base = [*SPAG, f"model.path={path}", "model.chat=false", f"run_dir={tmp_path}/run"]
     components = build_components(game_config(base, "task.max_prompt_tokens=400"))
     assert isinstance(components.task, GameTask)
     counted: list[int] = []
