@@ -176,6 +176,18 @@ def test_two_models_read_each_others_texts(config_of: Settings, chats: list[str]
             assert all(abs(metrics[f"objective/kl/{a.name}"]) < 1e-3 for a in (first, second))
 
 
+def test_agents_of_one_model_may_have_systems_of_their_own(
+    config_of: Settings, chats: list[str]
+) -> None:
+    own = ("model.system='Be kind.'", "members.agent_1.model.system='Be brief.'")
+    trainer = build(config_of(*CORY, *chats[:2], *own), LetterShare())
+    assert [*trainer.components.bundles] == ["model"]
+    trainer.step(0)
+    for said in (turn for episode in trainer.episodes for turn in episode.turns):
+        first = said.agent == "agent_0"
+        assert ("Be kind." in said.context, "Be brief." in said.context) == (first, not first)
+
+
 def test_adapters_of_two_ranks_lie_on_one_base(config_of: Settings) -> None:
     words = (
         "model.sharing=adapters",
