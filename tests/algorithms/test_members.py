@@ -303,3 +303,51 @@ def test_a_prompt_fits_where_its_agents_own_answer_does(config_of: Settings) -> 
         agent.fits(context, room - tokens + more) for more in (0, 1) for agent in (first, second)
     ]
     assert fits == [True, True, False, True]
+
+
+PLAY = """
+async def play(prompt, team):
+    said = [await team[name].say(prompt.text) for name in ("one", "two", "three")]
+    return {"one": float(len(said[0].text))}
+"""
+
+
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_fixed_agents_may_share_a_model_that_nobody_trains(
+    config_of: Settings, tmp_path: Path, sharing: str
+) -> None:
+    """One is of another run, one is the model as it came."""
+    own = ("path=asset:tiny_2x", f"sharing={sharing}")
+    config = config_of(
+        "algorithm=ppo", "algorithm.learning_rate=1e-1", *(f"model.{w}" for w in own)
+    )
+    other, run = build(config, LetterShare()), tmp_path / "run"
+    run.mkdir()
+    other.step(0)
+    export_agents(other.agents, config, None, run)
+    OmegaConf.save(OmegaConf.create(config.model_dump()), run / "config.yaml")
+    (tmp_path / "team.py").write_text(PLAY)
+    words = [
+        *("algorithm=team", f"algorithm.play={tmp_path}/team.py:play"),
+        *("algorithm.agents=[one,two,three]", f"algorithm.fixed={{two: '{run}', three: start}}"),
+        *(f"members.{name}.model.{word}" for name in ("two", "three") for word in own),
+    ]
+    team = build(config_of(*words, f"run_dir={tmp_path}"))
+    team.step(0)
+    export_agents(team.agents, team.components.config, None, tmp_path)
+    saved = OmegaConf.create(team.components.config.model_dump())
+    OmegaConf.save(saved, tmp_path / "config.yaml")
+    trained = other.agents["agent_0"]
+    first, second = (
+        actor.turns([Asked("It was", "solo")], 6, None)[0].response_ids
+        for actor in (trained, trained.reference("start"))
+    )
+    assert first != second
+    for actors in (team.actors, load_team(tmp_path, "cpu").actors):
+        for name, expected in (("two", first), ("three", second), ("two", first)):
+            (turn,) = actors[name].turns([Asked("It was", "solo")], 6, None)
+            assert turn is not None and turn.response_ids == expected
+    elsewhere = [*words, "members.two.model.path=asset:tiny"]
+    assert "was trained with members.two.model.path" in refusal(
+        lambda: build(config_of(*elsewhere))
+    )
