@@ -51,24 +51,15 @@ def test_a_papers_estimator_is_chosen_by_its_name(name: str) -> None:
         ("advantages=magrpo algorithm.credit=later", "needs algorithm.credit=all or sum or mean"),
         ("advantages=magrpo algorithm.collective_reward=false", "needs algorithm.collective_rew"),
         ("advantages=magrpo algorithm=maporl", "groups=episode: needs algorithm=cory or team, got"),
+        ("advantages=magrpo algorithm.overlong=penalty algorithm.overlong_buffer=1", "none or m"),
         ("advantages=dr_mas algorithm=ppo", "groups=agent: needs algorithm=cory, team or maporl"),
-        (
-            "advantages=magrpo algorithm.overlong=penalty algorithm.overlong_buffer=1",
-            "none or mask",
-        ),
-        (
-            "algorithm.overlong=penalty",
-            "overlong=penalty: needs algorithm.overlong_buffer, got null",
-        ),
-        ("algorithm.overlong_buffer=2", "needs algorithm.overlong=penalty, got none"),
-        (
-            "algorithm.overlong=penalty algorithm.overlong_buffer=4",
-            "must be below every limit of a",
-        ),
-        ("algorithm.resample_equal_groups=1", "needs algorithm.advantages=group or leave_one_out"),
-        ("algorithm=grpo algorithm.ratio=gspo algorithm.loss_average=tokens", "loss_average=respo"),
-        ("algorithm.kl_loss=k3_corrected", "needs algorithm.kl_in=loss, got reward"),
         ("advantages=at_grpo algorithm.samples_per_prompt=1", "must be at least 2 with algorithm."),
+        ("algorithm.overlong=penalty", "needs algorithm.overlong_buffer, got null"),
+        ("algorithm.overlong_buffer=2", "needs algorithm.overlong=penalty, got none"),
+        ("algorithm.overlong=penalty algorithm.overlong_buffer=4", "must be below every limit"),
+        ("algorithm.resample_equal_groups=1", "needs algorithm.advantages=group or leave_one_out"),
+        ("algorithm=grpo algorithm.ratio=gspo algorithm.loss_average=tokens", "loss_average=resp"),
+        ("algorithm.kl_loss=k3_corrected", "needs algorithm.kl_in=loss, got reward"),
     ],
 )
 def test_what_a_papers_estimator_needs(words: str, rule: str) -> None:
