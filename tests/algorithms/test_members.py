@@ -188,6 +188,7 @@ def test_agents_of_one_model_may_have_systems_of_their_own(
         assert ("Be kind." in said.context, "Be brief." in said.context) == (first, not first)
 
 
+@pytest.mark.slow
 def test_adapters_of_two_ranks_lie_on_one_base(config_of: Settings) -> None:
     words = (
         "model.sharing=adapters",
@@ -210,6 +211,7 @@ def test_adapters_of_two_ranks_lie_on_one_base(config_of: Settings) -> None:
     assert moments[0] == moments[1] < moments[2]
 
 
+@pytest.mark.slow
 def test_a_pair_is_asked_and_gone_on_with_as_it_was(
     config_of: Settings, chats: list[str], tmp_path: Path
 ) -> None:
@@ -240,6 +242,7 @@ def test_a_pair_is_asked_and_gone_on_with_as_it_was(
     assert "was trained with members.agent_1.model.path=" in said
 
 
+@pytest.mark.slow
 def test_finetuned_agents_may_differ(maft: Settings, chats: list[str]) -> None:
     own = [word.replace("agent_1", "critic_0") for word in chats[2:3]]
     config = maft(
@@ -270,6 +273,7 @@ def test_finetuned_agents_may_differ(maft: Settings, chats: list[str]) -> None:
     assert metrics["supervised/examples/critic_0"] >= 0
 
 
+@pytest.mark.slow
 def test_the_best_debates_are_those_of_each_agents_own_start(
     questions: Settings, chats: list[str]
 ) -> None:
@@ -312,6 +316,7 @@ async def play(prompt, team):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_fixed_agents_may_share_a_model_that_nobody_trains(
     config_of: Settings, tmp_path: Path, sharing: str
