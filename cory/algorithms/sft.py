@@ -1,6 +1,5 @@
 """Supervised fine-tuning on the answers that a task's data give."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cory import distributed
@@ -48,9 +47,6 @@ class GivenAnswers:
         answer = texts.answer_ids(str(prompt.answer_text))
         return Example(texts.context_ids(prompt.opening), answer, 1.0, prompt.opening)
 
-    def fits(self, example: Example) -> bool:
-        return example.tokens <= self.longest
-
     def describe(self) -> None:
         """Say how often the data are passed, and how many examples are left out.
 
@@ -61,7 +57,7 @@ class GivenAnswers:
         require(self.longest <= context, f"{said}: the model's context has {context} tokens")
         self.policy.texts.require_learnable()
         rows = self.components.task.sampler.rows
-        kept = sum(self.fits(self.example(prompt)) for prompt in rows)
+        kept = sum(self.example(prompt).tokens <= self.longest for prompt in rows)
         require(kept > 0, f"{said}: all {len(rows)} training examples are longer")
         if kept < len(rows):
             distributed.note(f"{said} leaves out {len(rows) - kept} of {len(rows)} examples")
@@ -75,16 +71,11 @@ class GivenAnswers:
         while len(examples) < self.config.prompts_per_iteration:
             (prompt,) = self.components.task.sample(1)
             example = self.example(prompt)
-            if self.fits(example):
+            if example.tokens <= self.longest:
                 examples.append(example)
-                episodes.append(given_episode(prompt))
+                said = Turn(AGENT, "data", 0, prompt.text, str(prompt.answer_text), [], TEXT_ONLY)
+                episodes.append(Episode(prompt, [said]))
         return CollectedExamples({AGENT: examples}, episodes)
-
-
-def given_episode(prompt: Prompt) -> Episode:
-    """An example as samples.jsonl keeps it."""
-    answer = str(prompt.answer_text)
-    return Episode(prompt, [Turn("data", "solo", 0, prompt.text, answer, [], TEXT_ONLY)])
 
 
 @dataclass(frozen=True)
@@ -102,16 +93,9 @@ class AnswerEvaluator:
             metrics = self.responses(request, before_each)
         prompts = self.responses.task.held_out(request.config.prompts, request.config.split)
         examples = [self.given.example(prompt) for prompt in prompts]
-        nll = self._nll(examples)
+        for one in examples:  # as much of an answer as there is room for
+            del one.response_ids[self.given.longest - len(one.context_ids) :]
+        nll = [-value for value in response_logprobs(self.policy, examples, "mean")]
         request.scores.prompts = [prompt.id for prompt in prompts]
         request.scores.add(f"eval/nll/{AGENT}", nll, None)
         return metrics | {f"eval/nll/{AGENT}": mean(nll)}
-
-    def _nll(self, examples: Sequence[Example]) -> list[float]:
-        """Mean negative log-likelihood of each answer's tokens, of as many as there is room for."""
-        longest = self.given.longest
-        cut = [
-            Example(e.context_ids, e.response_ids[: longest - len(e.context_ids)], 1.0)
-            for e in examples
-        ]
-        return [-value for value in response_logprobs(self.policy, cut, "mean")]

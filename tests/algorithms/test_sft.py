@@ -43,7 +43,7 @@ def own(process_group: None, tmp_path: Path) -> Make:
             *("algorithm=sft", "task=prompts"),
             *(f"task.path={tmp_path}/mine.jsonl", "task.answer_column=answer"),
             *("task.train_split='train[2:]'", "task.test_split='train[:2]'"),
-            *("task.max_prompt_tokens=60", f"model.path={model}", "hardware=cpu"),
+            *("task.max_prompt_tokens=60", f"model.path={model}", "model.chat=false"),
             *("algorithm.prompts_per_iteration=4", "algorithm.minibatch_size=2"),
             *(
                 "algorithm.sampling.min_response_tokens=5",
