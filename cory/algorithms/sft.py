@@ -93,8 +93,11 @@ class AnswerEvaluator:
             metrics = self.responses(request, before_each)
         prompts = self.responses.task.held_out(request.config.prompts, request.config.split)
         examples = [self.given.example(prompt) for prompt in prompts]
-        for one in examples:  # as much of an answer as there is room for
-            del one.response_ids[self.given.longest - len(one.context_ids) :]
+        for prompt, one in zip(prompts, examples, strict=True):  # as much as there is room for
+            longest, asked = self.given.longest, len(one.context_ids)
+            said = f"algorithm.max_tokens={longest}: the prompt {prompt.id} alone has {asked}"
+            require(asked < longest, said)
+            del one.response_ids[longest - asked :]
         nll = [-value for value in response_logprobs(self.policy, examples, "mean")]
         request.scores.prompts = [prompt.id for prompt in prompts]
         request.scores.add(f"eval/nll/{AGENT}", nll, None)

@@ -159,3 +159,8 @@ def test_it_learns_and_the_likelihood_is_the_models(own: Make) -> None:
     losses = [trainer.step(n)["supervised/loss/agent_0"] for n in range(12)]
     assert losses[-1] < losses[0] - 0.5
     assert measured()[0] < mean - 0.5
+    rows[0]["prompt"] = "one two three four five six seven?"
+    long = trainer_of(own(rows, "algorithm.max_tokens=24"))
+    request = EvalRequest(config.evaluation, 0, 1, True)
+    said = refusal(lambda: long.evaluate(request, lambda *_: None))
+    assert said.startswith("algorithm.max_tokens=24: the prompt mine.jsonl:1 alone has ")
