@@ -221,4 +221,4 @@ def test_a_run_that_cannot_fit_is_refused_and_one_that_hardly_will_is_warned_of(
     check(config)
     monkeypatch.setattr(memory, "main_memory", lambda: always - 1)
     said = refusal(lambda: check(config))
-    assert said.startswith("model=tiny with hardware=cpu needs ")
+    assert said.startswith(f"model={described.name} with hardware=cpu needs ")

@@ -126,7 +126,7 @@ class SupervisedTrainer:
         """Update one policy, unless it has no examples."""
         metrics: Metrics = {}
         if examples:
-            own = self.components.config.algorithm_of(policy.name)
+            own: SupervisedConfig = self.components.config.algorithm_of(policy.name)
             plan = FinetunePlan(own.epochs, own.learning_rate)
             if self.finetune_plan is not None:
                 plan = self.finetune_plan(policy.name, iteration)

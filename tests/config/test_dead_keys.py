@@ -33,6 +33,8 @@ THROUGH = {
     *("microbatch_size", "generation_batch_size", "opponents", "value_learning_rate"),
     *("adapter", "architecture", "plain_http", "chats_only", "fidelity", "parallel_runs"),
     *("min_response_tokens", "max_response_tokens"),  # of a task, by conf/algorithm
+    *("kl_coef", "sampling"),  # of a member, merged over the algorithm's
+    "enable_thinking",  # one of the arguments that a template is given
 }
 
 
