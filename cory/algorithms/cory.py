@@ -1,19 +1,34 @@
 """Coevolving with the Other You (Ma et al., 2024)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from cory.config import CoryConfig
-from cory.episode import Episode, Metrics, Prompt, score_of
+from cory.episode import Episode, Metrics, Prompt, Turn, score_of
 from cory.functional.credit import mean_over_roles, own_and_later, own_score
+from cory.functional.logprobs import copied_share
+from cory.models.policy import Policy
 from cory.rollout.scheduler import Cast, Play
 from cory.rollout.team import credit_rule
 from cory.trainers.components import Components
-from cory.trainers.metrics import role_metrics, transfer_metrics
+from cory.trainers.estimates import without_stop
 from cory.trainers.ppo import PPOTrainer
 
 # observer_context(query, answers so far) -> the observer's prompt
 ObserverContext = Callable[[str, Sequence[str]], str]
+
+COPIED = 4  # tokens in a row that count as repeated
+# what is also logged under the role that an agent played
+BY_ROLE = (
+    "objective/score",
+    "objective/kl",
+    "objective/combined",
+    "objective/entropy",
+    "rollout/truncated_share",
+    "rollout/thinking_tokens",
+    "rollout/distinct_1",
+    "rollout/distinct_2",
+)
 
 
 class Roles:
@@ -103,3 +118,38 @@ def build_cory(config: CoryConfig, components: Components) -> PPOTrainer:
         after_step=after_step,
         carried={"roles": roles},
     )
+
+
+def role_metrics(episodes: list[Episode], metrics: Metrics) -> Metrics:
+    """The agents' metrics under the role each played, and each agent's place in the order."""
+    by_role: Metrics = {}
+    for place, turn in enumerate(episodes[0].turns):
+        by_role[f"role/{turn.agent}"] = float(place)
+        for key in BY_ROLE:
+            if f"{key}/{turn.agent}" in metrics:  # not every model thinks in private
+                by_role[f"{key}/{turn.role}"] = metrics[f"{key}/{turn.agent}"]
+    return by_role
+
+
+def transfer_metrics(episodes: list[Episode], agents: Mapping[str, Policy]) -> Metrics:
+    """Gain over the pioneer's score, and share of its response copied, of each observer."""
+    metrics: Metrics = {}
+    for place, turn in list(enumerate(episodes[0].turns))[1:]:
+        pairs = [(episode.turns[0], episode.turns[place]) for episode in episodes]
+        gains = [score_of(later) - score_of(first) for first, later in pairs]
+        copied = []
+        for first, later in pairs:
+            author, reader = agents[first.agent], agents[later.agent]
+            said = without_stop(later, reader.bundle.stops)
+            copied.append(copied_share(said, read_by(reader, author, first), COPIED))
+        metrics[f"transfer/gain/{turn.role}"] = sum(gains) / len(gains)
+        metrics[f"transfer/copy_rate/{turn.role}"] = sum(copied) / len(copied)
+    return metrics
+
+
+def read_by(reader: Policy, author: Policy, turn: Turn) -> list[int]:
+    """The tokens of a response without its stop token; of another model's, those of its text."""
+    if reader.bundle is author.bundle:
+        return without_stop(turn, author.bundle.stops)
+    ids: list[int] = reader.bundle.tokenizer(turn.response, add_special_tokens=False)["input_ids"]
+    return ids

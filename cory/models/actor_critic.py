@@ -8,6 +8,7 @@ gradients stay float32. TF32 is a switch of the whole process.
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -19,15 +20,14 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.masking_utils import eager_mask
+from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from cory import distributed
 from cory.config import ConfigError, ModelConfig
 from cory.functional.logprobs import LogitsOf, aligned_right, training_kl, training_logprobs
+from cory.models.attention import BY_ROWS
 from cory.models.loading import load_language_model, load_tensors
-from cory.models.output_head import output_head
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
     from cory.models.lora import SharedBase
@@ -39,11 +39,8 @@ DTYPES = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
-BY_ROWS = "eager_by_rows"  # the library's word for it, once registered
-EAGER = ("eager", BY_ROWS)
 VALUE_HEAD = "value_head.safetensors"  # file in an exported agent's folder
 LIKELIHOOD_COEF = "likelihood_coef"  # in the notes of a verifier's value head, unless it is 0
-PART_BYTES = 8 * 2**20  # of one float32 number for each pair of tokens
 
 
 def is_of_head(name: str) -> bool:
@@ -243,6 +240,43 @@ def response_states(
     return before[response_mask]
 
 
+def output_head(lm: PreTrainedModel) -> LogitsOf:
+    """From last hidden states (n, H) of `lm` to its logits (n, V), with gradient.
+
+    The model's own forward pass over a body that gives these states: what Gemma 2 (a cap), Granite
+    and Cohere (a scale) or others do behind their output layer is done wherever logits are needed.
+    """
+    bodiless = copy.copy(lm)  # the same weights, layers and configuration
+    bodiless._modules = {**lm._modules, lm.base_model_prefix: GivenStates()}
+    # not by `bodiless(...)`: hooks on the whole model, as those of ZeRO-3, are for whole passes
+    forward: Any = type(lm).forward
+
+    def logits_of(hidden: Tensor) -> Tensor:
+        logits: Tensor = forward(bodiless, inputs_embeds=hidden[None], use_cache=False).logits
+        return logits[0]
+
+    return logits_of
+
+
+class GivenStates:
+    """In the place of a model's body, or of a decoder inside it: gives the states it is given."""
+
+    def __getattr__(self, name: str) -> GivenStates:
+        return self
+
+    def __call__(self, *args: Any, inputs_embeds: Tensor, **more: Any) -> BodyOutput:
+        return BodyOutput((inputs_embeds,))
+
+
+class BodyOutput(tuple[Tensor]):
+    """What a body returns; of all that models look for in it, it has the last hidden states."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Tensor | None:
+        return self[0] if name == "last_hidden_state" else None
+
+
 def spread(values: Tensor, mask: Tensor) -> Tensor:
     """Scatter values to the True entries of `mask`; 0 elsewhere."""
     return values.new_zeros(mask.shape).masked_scatter(mask, values)
@@ -320,50 +354,3 @@ def exact(layer: nn.Linear) -> None:
             return F.linear(hidden.float(), layer.weight.float(), bias)
 
     layer.forward = forward  # type: ignore[method-assign, assignment]
-
-
-def attention_for(chosen: str, device: torch.device, products: torch.dtype) -> str | None:
-    """What `model.attention` is on this device, in the library's word; None: the library's choice.
-
-    On a CPU, SDPA's backward in bfloat16 took 44 % of an update step; eager attention none of that.
-    """
-    if chosen != "auto":
-        return chosen
-    return "eager" if device.type == "cpu" and products == torch.bfloat16 else None
-
-
-def attention_by_rows(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    dropout: float = 0.0,
-    **more: Any,
-) -> tuple[Tensor, Tensor | None]:
-    """Eager attention over a few rows at once, whose numbers between products fit a CPU's cache.
-
-    Each row's products, mask and softmax are those of the model's own modelling file, in the same
-    order: the same bits. For 64 rows of 190 tokens with 5 heads, forward and backward passes took
-    half of the time.
-
-    query: (B, heads, L, width)
-    key, value: (B, heads of keys, T, width)
-    returns: (B, L, heads, width), and no weights
-    """
-    eager: Any = sys.modules[type(module).__module__].eager_attention_forward
-    rows, heads, queries, _ = query.shape
-    size = max(1, PART_BYTES // (4 * heads * queries * key.shape[2]))
-    # dropout's masks are drawn for all rows at once
-    if query.device.type != "cpu" or (dropout > 0 and module.training):
-        size = rows
-    parts = [torch.split(tensor, size) for tensor in (query, key, value)]
-    masks: Any = [None] * len(parts[0])
-    if attention_mask is not None:
-        masks = torch.split(attention_mask.expand(rows, *attention_mask.shape[1:]), size)
-    each = zip(*parts, masks, strict=True)
-    return torch.cat([eager(module, *part, dropout=dropout, **more)[0] for part in each]), None
-
-
-AttentionInterface.register(BY_ROWS, attention_by_rows)
-AttentionMaskInterface.register(BY_ROWS, eager_mask)

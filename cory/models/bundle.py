@@ -23,14 +23,14 @@ from cory.models.actor_critic import (
     DTYPES,
     ActorCriticModel,
     ValueHead,
-    attention_for,
     cast_weights,
+    output_head,
     response_states,
     set_products,
 )
+from cory.models.attention import attention_for
 from cory.models.engine import Engine
 from cory.models.loading import language_config, load_language_model, load_tokenizer, nf4, readable
-from cory.models.output_head import output_head
 from cory.models.passes import PlainPass, RecordedPass, cache_for, prefill
 from cory.models.paths import require_context_length
 from cory.models.tokenization import Texts

@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from cory.config import SamplingConfig
-from cory.models.output_head import output_head
+from cory.models.actor_critic import output_head
 from cory.models.passes import PlainPass, RecordedPass, cache_for, prefill
 
 # Rows that have ended are dropped once no more than this share is left: dropping copies the cache.

@@ -16,7 +16,8 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from cory.functional.logprobs import padded
-from cory.models.actor_critic import EAGER, products
+from cory.models.actor_critic import products
+from cory.models.attention import EAGER
 
 # A beginning that all contexts share has a pass of its own, which shorter ones are not worth.
 SHARED_AT_LEAST = 16

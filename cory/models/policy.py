@@ -22,11 +22,16 @@ from cory.functional.advantages import (
     scaled_credits,
 )
 from cory.functional.logprobs import LogitsOf, pad_turns, sampled_kl, token_statistics
-from cory.models.actor_critic import ActorCriticModel, products, response_states, spread
+from cory.models.actor_critic import (
+    ActorCriticModel,
+    output_head,
+    products,
+    response_states,
+    spread,
+)
 from cory.models.bundle import ModelBundle, StoredWeights, require_supported
 from cory.models.engine import Engine
 from cory.models.generation import Response, generate
-from cory.models.output_head import output_head
 from cory.seeding import Key, uniforms
 
 CARRIED = ("kl_coef", "updates", "updated")  # of a policy, as they are

@@ -1,6 +1,10 @@
-"""From the credits of an iteration to what each update aims at: groups, advantages, returns."""
+"""From the credits of an iteration to what each update aims at: groups, advantages, returns.
+
+And what is logged of both; docs/metrics.md defines each metric.
+"""
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -10,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from cory.config import ConfigError, PPOConfig
-from cory.episode import Batch, Episode, TokenRow, Turn
+from cory.episode import Batch, Episode, Metrics, TokenRow, Turn, score_of
 from cory.functional.advantages import (
     Pool,
     batch_normalised,
@@ -22,8 +26,10 @@ from cory.functional.advantages import (
     leave_one_out,
     pool_of,
 )
-from cory.functional.logprobs import whiten
+from cory.functional.logprobs import distinct_share, masked_mean, sampled_kl, whiten
 from cory.models.policy import PPOPolicy
+
+QUANTILE = 0.99  # where not all is in float32 a few tokens are far off, and most not at all
 
 
 class Estimate(NamedTuple):
@@ -169,3 +175,75 @@ def critic_row(agent: PPOPolicy, episode: Episode, turn: Turn) -> CriticRow:
         f"algorithm.critic=central: prompt {prompt.id} in algorithm.critic_template and a response "
         f"exceed the context of {agent.bundle.said}, {agent.bundle.context_length} tokens"
     )
+
+
+def agent_metrics(agent: PPOPolicy, turns: list[Turn], batch: Batch) -> Metrics:
+    """Scores, KL, entropy and lengths of one agent's turns."""
+    turns = [turn for turn in turns if not turn.absent]  # their rows in the batch are empty
+    mask, count = batch.response_mask, len(turns)
+    scores = [score_of(turn) for turn in turns]
+    score = sum(scores) / count
+    kl = batch.kl.sum().item() / count
+    stops = agent.bundle.stops
+    sampled = [logprob for turn in turns for logprob in turn.sampler_logprobs]
+    gap = torch.tensor(sampled, device=batch.logprobs.device) - batch.logprobs[mask]
+    values = {
+        "objective/score": score,
+        "objective/score_std": torch.tensor(scores, dtype=torch.float32).std(correction=0).item(),
+        "objective/credit": sum(turn.credit or 0.0 for turn in turns) / count,
+        "objective/kl": kl,
+        "objective/combined": score - agent.kl_coef * kl,
+        "objective/kl_coef": agent.kl_coef,
+        "objective/entropy": masked_mean(batch.entropy, mask).item(),
+        "objective/sampler_gap": gap.mean().item(),
+        "objective/sampler_gap_p99": tail_of(gap.abs()),
+        "objective/sampler_gap_max": gap.abs().max().item(),
+        "rollout/response_tokens": mask.sum().item() / count,
+        "rollout/context_tokens": sum(len(turn.context_ids) for turn in turns) / count,
+        "rollout/eos_share": sum(turn.response_ids[-1] in stops for turn in turns) / count,
+        "rollout/truncated_share": sum(turn.response_ids[-1] not in stops for turn in turns)
+        / count,
+    }
+    if agent.texts.private:
+        values["rollout/thinking_tokens"] = sum(turn.thinking_tokens for turn in turns) / count
+    for part in turns[0].parts:
+        found = [turn.parts[part] for turn in turns]
+        applying = [one for one in found if one is not None]
+        if applying:
+            values[f"reward/{part}"] = sum(applying) / len(applying)
+    for n in (1, 2):
+        responses = (without_stop(turn, stops) for turn in turns)
+        values[f"rollout/distinct_{n}"] = distinct_share(responses, n)
+    for estimator in ("k1", "k3"):
+        estimate = sampled_kl(batch.logprobs, batch.ref_logprobs, estimator)
+        values[f"objective/kl_{estimator}"] = estimate.sum().item() / count
+    return {f"{key}/{agent.name}": value for key, value in values.items()}
+
+
+def value_metrics(agent: str, batch: Batch, returns: Tensor | None) -> Metrics:
+    """How well the value head predicted the returns of a roll-out; nothing where there is none."""
+    if returns is None or batch.values is None:
+        return {}
+    mask = batch.response_mask
+    spread = returns[mask].var(correction=0)
+    error = (returns - batch.values)[mask].var(correction=0)
+    explained = 1 - error / spread if spread > 0 else torch.zeros(())
+    return {
+        f"ppo/value/explained_variance/{agent}": float(explained),
+        f"ppo/value/mean/{agent}": masked_mean(batch.values, mask).item(),
+        f"ppo/returns/mean/{agent}": masked_mean(returns, mask).item(),
+    }
+
+
+def without_stop(turn: Turn, stops: AbstractSet[int]) -> list[int]:
+    """The tokens of a response without its stop token."""
+    ids = turn.response_ids
+    return ids[:-1] if ids[-1] in stops else ids
+
+
+def tail_of(values: Tensor) -> float:
+    """The 99 % quantile of at least one number.
+
+    values: (N,) float; torch takes 2^24, of more every second one
+    """
+    return float(values[:: 1 + len(values) // 2**24].quantile(QUANTILE))

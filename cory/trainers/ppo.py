@@ -28,13 +28,14 @@ from cory.rollout.scheduler import Play, RollOut, limits_of
 from cory.trainers.components import Components
 from cory.trainers.estimates import (
     Estimate,
+    agent_metrics,
     compared,
     critic_batch,
     critic_rows,
     estimator_of,
+    value_metrics,
     without_cut_off,
 )
-from cory.trainers.metrics import agent_metrics, value_metrics
 from cory.trainers.sanity_checks import CheckedUpdate, check_first_batch, checked_update
 from cory.trainers.steps import (
     Clock,

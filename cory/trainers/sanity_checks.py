@@ -12,7 +12,7 @@ from cory.config import ModelConfig
 from cory.episode import Batch, Metrics
 from cory.models.actor_critic import is_of_head
 from cory.models.policy import Policy, PPOPolicy
-from cory.trainers.metrics import tail_of
+from cory.trainers.estimates import tail_of
 
 # float32 rounding over a few dozen tokens stays far below; bf16 has 8 bits of mantissa, fp16 and
 # TF32 have 11

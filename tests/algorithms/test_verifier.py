@@ -15,7 +15,8 @@ from cory.config import Config
 from cory.episode import Episode, Prompt, Turn
 from cory.evaluation.responses import PromptScores
 from cory.evaluation.verifier import verdict_metrics
-from cory.models.actor_critic import BY_ROWS, VALUE_HEAD, is_of_head
+from cory.models.actor_critic import VALUE_HEAD, is_of_head
+from cory.models.attention import BY_ROWS
 from cory.rewards.verifier import Verifier, readings
 from cory.runs.export import export
 from cory.trainers.supervised import SupervisedTrainer

@@ -25,11 +25,10 @@ from cory.config import Config, ConfigError
 from cory.functional import logprobs
 from cory.functional.logprobs import pad_turns
 from cory.models import bundle as bundle_module
-from cory.models.actor_critic import ActorCriticModel, response_states
+from cory.models.actor_critic import ActorCriticModel, output_head, response_states
 from cory.models.bundle import ModelBundle
 from cory.models.generation import generate
 from cory.models.loading import load_language_model
-from cory.models.output_head import output_head
 from cory.models.policy import Policy
 from tests.models.test_generation import PLAIN
 

@@ -21,15 +21,15 @@ from transformers import (
 
 from cory import inference
 from cory.config import Config, parse_config
-from cory.models import actor_critic
+from cory.models import attention
 from cory.models.actor_critic import (
-    BY_ROWS,
     products,
     response_states,
     set_float32_products,
     set_products,
     store_as_products,
 )
+from cory.models.attention import BY_ROWS
 from cory.models.bundle import ModelBundle
 from cory.models.generation import generate
 from cory.models.paths import CPU_HAS_BF16
@@ -267,7 +267,7 @@ def test_parts_give_the_bits_of_the_whole(
         return own(module, query, *more, **named)
 
     monkeypatch.setattr(module, "eager_attention_forward", counted)
-    monkeypatch.setattr(actor_critic, "PART_BYTES", at_once * PAIRS)
+    monkeypatch.setattr(attention, "PART_BYTES", at_once * PAIRS)
     assert all(map(torch.equal, passed(lm), whole))
     assert len(calls) == 2 * parts and sum(calls) == 2 * 5 and max(calls) == at_once
 
@@ -278,7 +278,7 @@ def test_dropout_is_drawn_for_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) 
     torch.manual_seed(1)
     whole = passed(lm)
     lm.set_attn_implementation(BY_ROWS)
-    monkeypatch.setattr(actor_critic, "PART_BYTES", PAIRS)
+    monkeypatch.setattr(attention, "PART_BYTES", PAIRS)
     torch.manual_seed(1)
     assert all(map(torch.equal, passed(lm), whole))
 

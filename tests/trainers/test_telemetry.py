@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from cory.algorithms.cory import transfer_metrics
 from cory.config import Config
 from cory.episode import Batch, Episode, Prompt, Turn
 from cory.functional.logprobs import copied_share, distinct_share
-from cory.trainers.metrics import agent_metrics, transfer_metrics
+from cory.trainers.estimates import agent_metrics
 from tests.support.building import LetterShare, build
 
 EOS = 0
