@@ -7,12 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from zipfile import ZipFile
 
 import pytest
 
-from tests.support.commands import ROOT, Command, last_wins, metrics
+from tests.support.commands import ROOT, last_wins, metrics
 from tests.support.warm import WarmCommand
 
 Train = Callable[..., subprocess.CompletedProcess[str]]
@@ -22,51 +21,34 @@ Train = Callable[..., subprocess.CompletedProcess[str]]
 def train(short: list[str]) -> Train:
     """Runs the command with settings of a few seconds, from a folder that is not the checkout."""
 
-    def call(
-        cwd: Path, *overrides: str, as_users: bool = False
-    ) -> subprocess.CompletedProcess[str]:
-        """as_users: in processes of its own, from their start on"""
+    def call(cwd: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
         words = last_wins([*short, *overrides])
-        command = (
-            Command(cwd, ["-m", "cory.train", *words]) if as_users else WarmCommand(cwd, words)
-        )
+        command = WarmCommand(cwd, words)
         return subprocess.CompletedProcess(words, command.wait(), command.out, command.err)
 
     return call
 
 
-def numbers(run_dir: Path) -> list[dict[str, Any]]:
-    """metrics.jsonl without times."""
-    rows = metrics(run_dir)
-    return [{k: v for k, v in row.items() if not k.startswith("time/")} for row in rows]
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "as_users"),
-    [("ppo", False), pytest.param("cory", True, marks=pytest.mark.slow)],
-)
 def test_a_run_leaves_its_records_and_the_same_seed_repeats_it(
-    train: Train, tmp_path: Path, algorithm: str, as_users: bool
+    train: Train, tmp_path: Path
 ) -> None:
-    first = train(tmp_path, f"algorithm={algorithm}", "run_dir=a", as_users=as_users)
+    first = train(tmp_path, "run_dir=a")
     assert first.returncode == 0, first.stderr
     assert "curves.png" in first.stdout and "held-out reward, agent 0" in first.stdout
     run_dir = tmp_path / "a"
     record = json.loads((run_dir / "record.json").read_text())
     assert record["iterations"] == 2 and record["seed"] == 0
     assert {"commit", "clean", "packages", "device", "wall_s", "final"} <= record.keys()
-    assert all(isinstance(v, float) for line in numbers(run_dir) for v in list(line.values())[1:])
-    assert record["final"]["eval/score/agent_0"] == numbers(run_dir)[-1]["eval/score/agent_0"]
+    assert all(isinstance(v, float) for line in metrics(run_dir) for v in list(line.values())[1:])
+    assert record["final"]["eval/score/agent_0"] == metrics(run_dir)[-1]["eval/score/agent_0"]
     samples = [json.loads(line) for line in (run_dir / "samples.jsonl").read_text().splitlines()]
     turns = [turn for line in samples if line["kind"] == "training" for turn in line["turns"]]
-    roles = {"ppo": ["solo"] * 3, "cory": ["pioneer", "observer"] * 3}[algorithm]
-    assert [turn["role"] for turn in turns] == roles
-    agents = {"ppo": 1, "cory": 2}[algorithm]
-    assert sum(line["kind"] == "evaluation" for line in samples) == 8 * agents
+    assert [turn["role"] for turn in turns] == ["solo"] * 3
+    assert sum(line["kind"] == "evaluation" for line in samples) == 8
     assert (run_dir / "curves.png").stat().st_size > 10_000
-    assert train(tmp_path, f"algorithm={algorithm}", "run_dir=b").returncode == 0
-    assert numbers(tmp_path / "b") == numbers(run_dir)
-    again = train(tmp_path, f"algorithm={algorithm}", "run_dir=a")
+    assert train(tmp_path, "run_dir=b").returncode == 0
+    assert metrics(tmp_path / "b") == metrics(run_dir)
+    again = train(tmp_path, "run_dir=a")
     assert again.returncode == 0 and "is complete" in again.stdout
 
 

@@ -28,9 +28,9 @@ from cory.memory import (
 )
 from cory.models.bundle import load_frozen
 from cory.models.loading import skeleton
-from tests.support.building import LetterShare, build
+from tests.support.building import SMALL, LetterShare, build
+from tests.support.composing import parsed
 from tests.support.refusals import refusal
-from tests.support.short_prompts import short_prompts
 
 # GPT-2 with 2 layers of width 8, vocabulary 100, 64 positions
 LAYER_MATRICES = [(8, 24), (8, 8), (8, 32), (32, 8)]
@@ -55,7 +55,8 @@ def sizes(described: Path) -> Sizes:
 
 
 def small(folder: Path, *words: str) -> Config:
-    return short_prompts(f"model.path={folder}", *words)
+    """CORY with prompts of 4 tokens and responses of 6, to reckon with by hand."""
+    return parsed(*SMALL, f"model.path={folder}", *words)
 
 
 def test_copies_by_hand(sizes: Sizes) -> None:

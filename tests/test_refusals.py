@@ -104,12 +104,3 @@ def test_several_nodes_need_a_directory_that_all_of_them_see(typed: Typed, tmp_p
     words += ("hardware.rendezvous=127.0.0.1:1",)
     answer = typed(*words, f"hydra.run.dir={tmp_path}/2026-01-02_03-04-05_seed0")
     assert_refused(answer, "hardware.nodes=2 needs run_dir=<a folder that all nodes see>")
-
-
-@pytest.mark.slow
-def test_a_sweep_starts_every_job_in_a_directory_of_its_own(typed: Typed) -> None:
-    code, out, err = typed("sweep=cory/fig3", "scale=small", "parallel_runs=1", "seed=0,1")
-    assert (code, err) == (0, "")
-    launched = [line for line in out.splitlines() if line.startswith("launch")]
-    assert len(set(launched)) == len(launched) == 6
-    assert out.splitlines()[0] == "sweep=cory/fig3: 6 runs, 0 finished before"

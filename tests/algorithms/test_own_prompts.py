@@ -22,7 +22,6 @@ from cory.tasks.prompts import PromptsTask
 from tests.support.building import LetterShare
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config
-from tests.support.llama import save_llama
 
 Settings = Callable[..., Config]
 SYSTEM = {"role": "system", "content": "Be kind."}
@@ -53,11 +52,6 @@ METHODS = {
         *("algorithm.max_tokens=400", "algorithm.keep_per_label=2", "evaluation.k=[1]"),
     ],
 }
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_llama(tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture

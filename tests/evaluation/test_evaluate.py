@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cory.algorithms.cory import Roles, pioneer_observer
-from cory.config import Config, EvaluationConfig
+from cory.config import EvaluationConfig
 from cory.episode import Asked, Episode, Metrics, Prompt
 from cory.evaluation.evaluate import TeamEvaluator, score_metrics
 from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import wilson
 from cory.runs.files import Line
-from cory.seeding import uniforms
-from tests.support.building import LetterShare, build, measure, require_contributions
+from tests.support.building import require_contributions
 from tests.support.speaking import Script, ScriptedActor
-
-ConfigOf = Callable[..., Config]
-
-
-# without a model: agents that say what a test wants
 
 SKILLS = {"agent_0": 0.3, "agent_1": 0.6}
 
@@ -222,35 +215,3 @@ def test_probes_are_asked_at_the_end_alone_and_nobody_judges_them() -> None:
         for i, text in enumerate(["<who?>", "<why?>"])
     ]
     assert all(p["answer"] is p["split"] is p["turns"][0]["score"] is None for p in probes)
-
-
-# with models
-
-
-@pytest.mark.slow
-def test_the_score_is_that_of_one_pass_over_all_prompts(
-    config_of: ConfigOf, tmp_path: Path
-) -> None:
-    """Of greedy responses, too; without answers there is no interval."""
-    words = ("evaluation.greedy=true", "evaluation.team=true", "hardware.rollout_batch_size=3")
-    config = config_of("algorithm=cory", *words)
-    trainer = build(config, LetterShare())
-    trainer.step(0)
-    found, lines = measure(trainer, config, tmp_path)
-    whom = ("agent_0", "agent_1", "pioneer", "observer", "team")
-    assert set(found) == {f"eval/{name}/{who}" for name in ("score", "greedy") for who in whom}
-    prompts = trainer.components.task.held_out(8, "test")
-    for name, agent in trainer.agents.items():
-        asked = [
-            Asked(prompt.text, "solo", uniforms=uniforms((0, "evaluation", row, "solo", 0), 6))
-            for row, prompt in enumerate(prompts)
-        ]
-        spoken = agent.turns(asked, 6, config.algorithm.sampling)
-        sampled, greedy = (
-            [line["turns"][0] for line in chosen(lines, name) if (line["sample"] is None) == none]
-            for none in (False, True)
-        )
-        assert [turn["response"] for turn in sampled] == [turn.response for turn in spoken]
-        for kind, turns in (("score", sampled), ("greedy", greedy)):
-            mean = sum(turn["score"] for turn in turns) / len(turns)
-            assert found[f"eval/{kind}/{name}"] == pytest.approx(mean)

@@ -16,7 +16,7 @@ from cory.evaluation.games import Match, game_metrics, mean_with_error, win_scor
 from cory.evaluation.responses import PromptScores
 from cory.runs.files import Line
 from tests.support.building import measure
-from tests.support.playing import SPAG, build_games, game_config
+from tests.support.playing import build_games
 
 Settings = Callable[..., Config]
 ROLES = ("attacker", "defender")
@@ -108,12 +108,6 @@ def test_nothing_is_made_up_where_no_game_is_valid() -> None:
     found = game_metrics(matches, ROLES, scores(1))
     assert found["eval/invalid/itself"] == 1
     assert not any("win_rate" in key or "ties" in key for key in found)
-
-
-@pytest.fixture
-def spag(config_of: Settings, tiny_model: str, tmp_path: Path) -> Settings:
-    base = [*SPAG, f"model.path={tiny_model}", f"run_dir={tmp_path}/run"]
-    return lambda *overrides: game_config(base, *overrides)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Models of this room, loaded or written once."""
+"""A model of this room, loaded once."""
 
 from __future__ import annotations
 
@@ -6,13 +6,6 @@ import pytest
 from transformers import PreTrainedModel
 
 from cory.models.loading import load_language_model
-from tests.support.llama import save_llama
-
-
-@pytest.fixture(scope="session")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Folder of a random Llama with a chat template; nobody writes into it."""
-    return save_llama(tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture(scope="session")

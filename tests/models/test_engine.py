@@ -15,9 +15,8 @@ from cory.models.actor_critic import DTYPES, ActorCriticModel, cast_weights
 from cory.models.bundle import ModelBundle
 from cory.models.engine import CODES, Engine, deepspeed_settings
 from cory.models.policy import Policy
-from cory.runs.checkpoint import Checkpoints
 from cory.runtime.worker import build_components
-from tests.support.agents import NAMES, Settings, build_agents
+from tests.support.agents import NAMES, Settings
 from tests.support.close import assert_close
 from tests.support.composing import parsed
 
@@ -278,43 +277,6 @@ def test_the_same_steps_as_with_an_engine_each(
     assert not same(weights_of(ours[NAMES[0]]), start)
     for name, policy in ours.items():
         assert same(weights_of(policy), weights_of(others[name]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", [0, 3])
-def test_a_checkpoint_holds_all_policies(maft: Settings, tmp_path: Path, stage: int) -> None:
-    """Two iterations are one and one to the last bit, saved between them."""
-    words = [
-        *THREE,
-        f"hardware.zero_stage={stage}",
-        "hardware.keep_whole_below=0",
-        "model.precision=bf16",
-    ]
-    config = maft(*words, f"run_dir={tmp_path / 'whole'}")
-    whole = build_agents(config)
-    checkpoints = Checkpoints(tmp_path, "this run", config.hardware, 3)
-
-    whole.step(0)
-    checkpoints.save(1, whole.agents, {"algorithm": whole.state_dict()})
-    files = [path for path in (tmp_path / "checkpoints/000001").glob("*/*")]
-    assert {path.parent.name for path in files} == {*NAMES[:3]}
-    assert all([*torch.load(path)] == ["weights"] for path in files)
-    whole.step(1)
-
-    again = build_agents(maft(*words, f"run_dir={tmp_path / 'again'}"))
-    restored = checkpoints.restore(again.agents)
-    assert restored is not None and restored[0] == 1
-    again.load_state_dict(restored[1]["algorithm"])
-    again.step(1)
-    unsaved = build_agents(maft(*words, f"run_dir={tmp_path / 'unsaved'}"))
-    for iteration in range(2):
-        unsaved.step(iteration)
-    found, expected, others = (
-        {name: weights_of(policy) for name, policy in trainer.agents.items()}
-        for trainer in (again, whole, unsaved)
-    )
-    assert all(same(found[name], expected[name]) for name in NAMES[:3])
-    assert all(same(others[name], expected[name]) for name in NAMES[:3])
 
 
 def test_fp16_begins_with_the_first_scale(maft: Settings) -> None:

@@ -17,22 +17,16 @@ from cory.runs.files import read_lines
 from cory.runs.signals import Stopped
 from cory.runtime.worker import build_components
 from cory.trainers.offline import OfflineTrainer
-from tests.support.playing import SPAG, build_games, game_config
+from tests.support.playing import build_games
 
 Settings = Callable[..., Config]
 TABOO = rules_of("taboo", "words")
 
 
 @pytest.fixture
-def self_play(config_of: Settings, tiny_model: str, tmp_path: Path) -> Settings:
-    base = [
-        *SPAG,
-        f"model.path={tiny_model}",
-        f"run_dir={tmp_path}/run",
-        "algorithm.prompts_per_iteration=6",
-        "algorithm.threshold=-0.5",
-    ]
-    return lambda *overrides: game_config(base, *overrides)
+def self_play(spag: Settings) -> Settings:
+    six = ("algorithm.prompts_per_iteration=6", "algorithm.threshold=-0.5")
+    return lambda *overrides: spag(*six, *overrides)
 
 
 def lines_of(path: Path) -> dict[int, str]:
@@ -179,9 +173,8 @@ def test_games_in_the_form_of_spag_s_released_files_are_learnt(
     ]
 
 
-def test_only_broken_rules_lose_a_game(config_of: Settings, tiny_model: str) -> None:
-    config = game_config([*SPAG, f"model.path={tiny_model}"], "reward.broken_rules=lose")
-    reward = build_components(config).reward
+def test_only_broken_rules_lose_a_game(spag: Settings) -> None:
+    reward = build_components(spag("reward.broken_rules=lose")).reward
     assert isinstance(reward, GameOutcome)
     assert (
         reward.worth(BROKE_RULES, "defender") == 1 and reward.worth(BROKE_RULES, "attacker") == -1

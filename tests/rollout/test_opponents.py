@@ -12,16 +12,15 @@ from cory.config import Config
 from cory.episode import Asked
 from cory.trainers.offline import OfflineTrainer
 from tests.support.building import measure
-from tests.support.playing import SPAG, build_games, game_config
+from tests.support.playing import build_games
 
 Build = Callable[..., tuple[OfflineTrainer, Config]]
 
 
 @pytest.fixture
-def trainer_of(config_of: Callable[..., Config], tiny_model: str, tmp_path: Path) -> Build:
+def trainer_of(spag: Callable[..., Config]) -> Build:
     def build(*words: str) -> tuple[OfflineTrainer, Config]:
-        base = [*SPAG, f"model.path={tiny_model}", f"run_dir={tmp_path}/run"]
-        config = game_config(base, "evaluation.probes=[]", "algorithm.threshold=-0.5", *words)
+        config = spag("evaluation.probes=[]", "algorithm.threshold=-0.5", *words)
         return build_games(config), config
 
     return build

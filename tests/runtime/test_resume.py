@@ -38,7 +38,7 @@ SHORTER = {
         *("task.max_turns=2", "evaluation.samples=1"),
         *(f"algorithm.sampling.{end}_response_tokens=8" for end in ("min", "max")),
     ],
-    "maft copies x1 ZeRO-1": [
+    "maft copies x1 ZeRO-3": [
         *("algorithm.iterations=2", "algorithm.agents=2", "algorithm.evaluation_agents=2"),
         "evaluation.prompts=2",
     ],

@@ -10,8 +10,8 @@ from cory.memory import parts_of
 from cory.models.loading import skeleton
 from scripts import memory
 from scripts.memory import GPUS, estimated_hours, turns_of
+from tests.support.building import SMALL
 from tests.support.composing import parsed
-from tests.support.short_prompts import short_prompts
 
 H100 = GPUS["h100"]
 MAFT = ("experiment=maft/phi3_arithmetic_maft", "algorithm.epochs=2", "algorithm.critic_epochs=5")
@@ -35,7 +35,8 @@ def test_turns_of_a_prompt(words: tuple[str, ...], said: int, learned: int) -> N
 
 
 def test_hours_by_hand() -> None:
-    config = short_prompts(
+    config = parsed(
+        *SMALL,
         "hardware=gpu1", "algorithm.iterations=10", "algorithm.epochs=3", "evaluate_every=0",
         "evaluation.before=false", "hardware.generation_batch_size=4",
     )  # fmt: skip

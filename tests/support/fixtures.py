@@ -28,6 +28,8 @@ from cory.models.engine import start_process_group
 from tests.support.agents import MAFT
 from tests.support.building import SMALL, asked, small_config
 from tests.support.commands import last_wins
+from tests.support.llama import save_llama
+from tests.support.playing import SPAG, game_config
 from tests.support.warm import WarmCommand
 
 END = "<|endoftext|>"
@@ -80,6 +82,12 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
         )
     )
     return save(model, tokenizer, str(tmp_path_factory.mktemp("tiny_model")))
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Folder of a random Llama with a chat template; nobody writes into it."""
+    return save_llama(tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture(scope="session")
@@ -228,6 +236,15 @@ def questions(
     """The same for a task with answers, evaluated by four responses: `questions(*overrides)`."""
     base = [f"model.path={tiny_model}", *asked(questions_file)]
     return lambda *overrides: small_config(base, *overrides)
+
+
+@pytest.fixture
+def spag(
+    config_of: Callable[..., Config], tiny_model: str, tmp_path: Path
+) -> Callable[..., Config]:
+    """Settings of self-play with a random model: `spag(*overrides)`."""
+    base = [*SPAG, f"model.path={tiny_model}", f"run_dir={tmp_path}/run"]
+    return lambda *overrides: game_config(base, *overrides)
 
 
 @pytest.fixture

@@ -71,19 +71,6 @@ def test_batch_is_whitened_over_all_tokens(config_of: ConfigOf, baseline: bool) 
     assert abs(float(estimate.advantages[mask].mean())) < 1e-5
 
 
-def test_each_prompt_is_asked_so_often(config_of: ConfigOf) -> None:
-    trainer = build(config_of(*GRPO), LetterShare())
-    plain = build(config_of("algorithm=ppo", "algorithm.prompts_per_iteration=2",
-                            "algorithm.minibatch_size=2"), LetterShare())  # fmt: skip
-    trainer.step(0)
-    plain.step(0)
-    asked = [episode.prompt.id for episode in trainer.episodes]
-    drawn = [episode.prompt.id for episode in plain.episodes]
-    assert asked == [one for one in drawn for _ in range(4)] and len(set(asked)) == 2
-    responses = {tuple(e.turns[0].response_ids) for e in trainer.episodes}
-    assert len(responses) > 2  # each sampled anew
-
-
 @pytest.mark.parametrize(
     ("advantages", "sharing"),
     [("group", "adapters"), ("leave_one_out", "copies"), ("batch", "copies")],

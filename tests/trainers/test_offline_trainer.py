@@ -15,7 +15,6 @@ from cory.trainers.offline import OfflineExample, OfflineTrainer
 from cory.trainers.sanity_checks import FirstUpdateError
 from tests.support.playing import (
     IMITATION,
-    SPAG,
     build_games,
     game_config,
     played,
@@ -54,12 +53,6 @@ def imitation(config_of: Settings, tiny_model: str, tmp_path: Path) -> Settings:
         "algorithm.prompts_per_iteration=2",
         *SEVEN_WORDS,
     ]
-    return lambda *overrides: game_config(base, *overrides)
-
-
-@pytest.fixture
-def self_play(config_of: Settings, tiny_model: str, tmp_path: Path) -> Settings:
-    base = [*SPAG, f"model.path={tiny_model}", f"run_dir={tmp_path}/run"]
     return lambda *overrides: game_config(base, *overrides)
 
 
@@ -103,10 +96,10 @@ def test_imitation_loss_by_hand(imitation: Settings) -> None:
 
 
 @pytest.mark.slow
-def test_every_set_is_a_stage_of_its_own(self_play: Settings) -> None:
+def test_every_set_is_a_stage_of_its_own(spag: Settings) -> None:
     """Two sets of two iterations of one minibatch each: what is sampled is what is learnt."""
     trainer = build_games(
-        self_play(
+        spag(
             "algorithm.iterations=4",
             "algorithm.iterations_per_epoch=2",
             "algorithm.prompts_per_iteration=6",
@@ -143,7 +136,7 @@ def test_every_set_is_a_stage_of_its_own(self_play: Settings) -> None:
     ],
 )
 def test_a_won_game_by_hand(
-    self_play: Settings,
+    spag: Settings,
     tmp_path: Path,
     words: list[str],
     worth: list[float],
@@ -158,7 +151,7 @@ def test_a_won_game_by_hand(
     path = write_games(tmp_path / "games.jsonl", [GAMES[1]])
     changes = [f"games={path}", "iterations=1", "prompts_per_iteration=1"]
     changes += ["kl_coef=0.2", "kl_estimator=weighted", "average=game", *words]
-    trainer = build_games(self_play(*SEVEN_WORDS, *(f"algorithm.{word}" for word in changes)))
+    trainer = build_games(spag(*SEVEN_WORDS, *(f"algorithm.{word}" for word in changes)))
     metrics = trainer.step(0)
     (said,) = trainer.games or []
     assert [one.weight for one in said] == [weight] * 2
@@ -209,9 +202,9 @@ def test_neither_padding_nor_microbatches_change_anything(imitation: Settings) -
 
 
 def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
-    self_play: Settings,
+    spag: Settings,
 ) -> None:
-    config = self_play(
+    config = spag(
         "algorithm.iterations=3",
         "algorithm.iterations_per_epoch=3",
         "algorithm.minibatch_size=24",
@@ -237,17 +230,17 @@ def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
     )
 
 
-def test_a_training_pass_that_disagrees_is_found(self_play: Settings) -> None:
-    trainer = build_games(self_play("algorithm.threshold=-0.5"))
+def test_a_training_pass_that_disagrees_is_found(spag: Settings) -> None:
+    trainer = build_games(spag("algorithm.threshold=-0.5"))
     reckon = trainer._logprobs
     trainer._logprobs = lambda rows: [x - 0.1 for x in reckon(rows)]  # type: ignore[method-assign]
     with pytest.raises(FirstUpdateError, match=r"the policy ratio is off 1 by 0\.11"):
         trainer.step(0)
 
 
-def test_the_loss_is_the_one_of_the_settings(self_play: Settings) -> None:
+def test_the_loss_is_the_one_of_the_settings(spag: Settings) -> None:
     trainer = build_games(
-        self_play(
+        spag(
             "algorithm.clip_range=0.1",
             "algorithm.kl_in_advantage=true",
             "algorithm.kl_coef=0.7",
