@@ -189,13 +189,14 @@ def test_agreeing_answers_of_all_turns_and_agents_train_one_model(maft: Settings
     assert all(texts.context_ids(e.asked) == e.context_ids for e in examples)
 
 
+HINTED = [
+    *("algorithm.policies=single", "algorithm.select=correct", "algorithm.agents=1"),
+    *("algorithm.turns=1", "algorithm.evaluation_agents=1", "algorithm.evaluation_turns=1"),
+]
+
+
 def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: Settings) -> None:
-    trainer = build_agents(
-        maft(
-            *("algorithm.policies=single", "algorithm.select=correct", "algorithm.agents=1"),
-            *("algorithm.turns=1", "algorithm.evaluation_agents=1", "algorithm.evaluation_turns=1"),
-        )
-    )
+    trainer = build_agents(maft(*HINTED))
     collected = trainer.collect(0)
     (examples,) = collected.examples.values()
     expected, hinted = [], 0
@@ -219,11 +220,7 @@ def test_the_first_process_says_what_is_right_and_what_is_learnt(
     maft: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Comparing formulas can run out of time in one process and not in another."""
-    hinted = maft(
-        *("algorithm.policies=single", "algorithm.select=correct", "algorithm.agents=1"),
-        *("algorithm.turns=1", "algorithm.evaluation_agents=1", "algorithm.evaluation_turns=1"),
-        f"run_dir={tmp_path / 'hinted'}",
-    )
+    hinted = maft(*HINTED, f"run_dir={tmp_path / 'hinted'}")
     trainer = build_agents(hinted)
     task = type(trainer.collect.components.task)  # type: ignore[attr-defined]
     monkeypatch.setattr(task, "is_right", lambda task, response, answer: True)

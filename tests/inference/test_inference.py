@@ -44,16 +44,15 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
 
 
 @pytest.fixture
-def maft(questions: Callable[..., Config], tmp_path: Path) -> Callable[..., Config]:
+def maft(maft: Callable[..., Config]) -> Callable[..., Config]:
     """Settings of two debaters of each kind about six questions."""
-    return lambda *words: questions(
-        "experiment=maft/phi3_arithmetic_maft",
-        *("hardware=cpu", "model=tiny", "model.chat=false", "model.precision=fp32"),
-        *(f"run_dir={tmp_path}", "hardware.rollout_batch_size=4"),
-        *("algorithm.agents=2", "algorithm.evaluation_agents=2", "algorithm.summary=false"),
-        *("evaluation.samples=1", "evaluation.k=[1]", "evaluation.prompts=6", "seed=3"),
-        *words,
-    )
+    words = [
+        "algorithm.agents=2",
+        "algorithm.evaluation_agents=2",
+        "evaluation.prompts=6",
+        "seed=3",
+    ]
+    return lambda *more: maft(*words, "hardware.rollout_batch_size=4", *more)
 
 
 def texts(said: list[list[Turn]]) -> list[list[str]]:

@@ -31,6 +31,7 @@ from cory.models.generation import generate
 from cory.models.loading import load_language_model
 from cory.models.policy import Policy
 from tests.models.test_generation import PLAIN
+from tests.support.chat_models import varied
 
 VOCABULARY, LIMIT, EOS = 64, 12, 2
 SIZES = {
@@ -79,15 +80,6 @@ def random_model(kind: str, settings: dict[str, Any]) -> PreTrainedModel:
     known = AutoConfig.for_model(kind)
     sizes = {key: value for key, value in SIZES.items() if key in known.to_dict()}
     return varied(AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes | settings)))
-
-
-def varied(model: PreTrainedModel) -> PreTrainedModel:
-    """With weights so large that tokens depend on what stands before them."""
-    numbers = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            torch.nn.init.normal_(parameter, std=0.2, generator=numbers)
-    return model.eval()
 
 
 def save(model: PreTrainedModel, folder: Path) -> str:

@@ -15,9 +15,8 @@ from cory.config import Config
 from cory.episode import Asked
 from cory.models.bundle import ModelBundle
 from cory.runs.export import export_agents
-from tests.models.test_architectures import varied
 from tests.support.building import LetterShare, build, steps
-from tests.support.chat_models import FAMILIES, save_chat_model
+from tests.support.chat_models import FAMILIES, save_chat_model, varied
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
 

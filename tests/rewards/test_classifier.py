@@ -92,11 +92,7 @@ def test_a_probability_is_the_softmax_of_the_logits(tiny_judge: str) -> None:
 
 
 def test_a_reward_model_gives_its_only_output(reward_model: str) -> None:
-    reward = classifier(reward_model, label=None, batch_size=1)
-    found = scores(reward)
-    for text, score in zip(TEXTS, found, strict=True):
-        ids = torch.tensor([reward.tokenizer(text)["input_ids"]])
-        assert_close(score, reward.model(input_ids=ids).logits[0, 0].item())
+    found = scores(classifier(reward_model, label=None, batch_size=1))
     assert_close(scores(classifier(reward_model, label="LABEL_0")), found)
     share = scores(classifier(reward_model, label=None, output="probability"))
     assert_close(share, torch.tensor(found).sigmoid().tolist())

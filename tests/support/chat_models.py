@@ -12,7 +12,12 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "models" / "templates"
 SENTENCES = [
@@ -121,6 +126,15 @@ def chat_tokenizer(family: str) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
+def varied(model: PreTrainedModel) -> PreTrainedModel:
+    """With weights so large that tokens depend on what stands before them."""
+    numbers = torch.Generator().manual_seed(0)
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.2, generator=numbers)
+    return model.eval()
+
+
 def save_chat_model(family: str, folder: Path, **settings: Any) -> str:
     """The folder, for `model.path`: weights so large that tokens depend on what stands before them.
 
@@ -134,11 +148,7 @@ def save_chat_model(family: str, folder: Path, **settings: Any) -> str:
         eos_token_id=tokenizer.convert_tokens_to_ids(own.ends[0]),
         pad_token_id=tokenizer.pad_token_id,
     )
-    model = AutoModelForCausalLM.from_config(config)
-    numbers = torch.Generator().manual_seed(0)
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            torch.nn.init.normal_(parameter, std=0.2, generator=numbers)
+    model = varied(AutoModelForCausalLM.from_config(config))
     model.generation_config.eos_token_id = tokenizer.convert_tokens_to_ids(own.ends)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
