@@ -132,7 +132,7 @@ PENALTY, COOL = "algorithm.sampling.repetition_penalty=1.5", "algorithm.sampling
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ([PENALTY], PENALTY),
+        ([PENALTY], PENALTY.removeprefix("algorithm.")),
         ([COOL, "algorithm.policy_temperature=1.0"], "samples from another distribution"),
         ([COOL, "algorithm.policy_temperature=0.7"], None),
     ],
