@@ -92,6 +92,8 @@ def compose_and_run(args: Namespace, parser: ArgumentParser) -> bool:
     if args.config_dir:
         refuse_same_names(Path(args.config_dir).expanduser())
     values = {key_of(word): word.partition("=")[2] for word in args.overrides}
+    if "model.path" in values and not {"model", "experiment", "sweep"} & {*values}:
+        args.overrides.append("model=own")  # the quickstart's values are for a tiny one
     sweep = values.get("sweep", "adhoc")
     if sweep != "adhoc" or args.multirun:
         said = "run_dir= is one folder for all runs; hydra.sweep.dir=<folder> is where they lie"

@@ -149,8 +149,8 @@ def hints(changes: pd.DataFrame, frame: pd.DataFrame, one_seed: bool) -> list[st
     if any(verdict(row) == "undecided" for _, row in about.iterrows()):
         asked = int(about["prompts"].max())
         found.append(
-            f"evaluation.prompts={max(4 * asked, LEAST_PROMPTS)} (now {asked}) halves the "
-            f"interval, beside which the change is small"
+            f"evaluation.prompts: beside the interval over {asked} prompts the change is small; "
+            f"{max(4 * asked, LEAST_PROMPTS)} would halve it"
         )
     if one_seed:
         found.append("seed: this is one run; -m seed=0,1,2 shows how much seeds differ")

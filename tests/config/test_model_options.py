@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 from huggingface_hub import constants
 from omegaconf import OmegaConf
 
+from cory import train
 from cory.config import ConfigError, ModelConfig, parse_config
 from cory.config.base import plain
 from cory.models.loading import skeleton
@@ -145,3 +147,24 @@ def test_small_forms_are_of_the_options_that_have_one() -> None:
     assert {*options("small/model")} == forms
     assert model("scale=small", "model=gpt2_xl").path == "asset:tiny_2x"
     assert model("scale=small", "model=tiny_sums").path == "asset:tiny_sums"
+
+
+@pytest.mark.parametrize(
+    ("words", "own"),
+    [
+        (["model.path=here"], True),
+        (["model.path=here", "algorithm=grpo"], True),
+        (["model.path=here", "model=qwen3_0_6b"], False),
+        (["model.path=here", "experiment=cory/imdb_cory"], False),
+        (["seed=1"], False),
+    ],
+)
+def test_a_path_alone_is_a_model_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], own: bool
+) -> None:
+    """Else it would get what the quickstart has for the tiny model."""
+    composed: list[str] = []
+    monkeypatch.setattr(train, "_run_hydra", lambda args, *_: composed.extend(args.overrides))
+    args = Namespace(overrides=[*words], config_dir=None, multirun=False)
+    train.compose_and_run(args, ArgumentParser())
+    assert composed == [*words, *(["model=own"] if own else [])]

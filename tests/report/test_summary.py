@@ -105,7 +105,8 @@ def test_hints(tmp_path: Path) -> None:
     assert said(run_dir, one_seed=True) == ["seed"]
     undecided = before_after(trained(tmp_path / "few", [-1.5, 2.5] * 12))
     (hint,) = hints(undecided, pd.DataFrame(), one_seed=False)
-    assert hint.startswith("evaluation.prompts=96 (now 24) halves the interval")
+    assert hint.startswith("evaluation.prompts: beside the interval over 24 prompts")
+    assert hint.endswith("96 would halve it")
 
 
 def test_the_end_of_a_run_is_printed_and_drawn(
