@@ -113,7 +113,7 @@ def read_metrics(text: str) -> list[Metric]:
     tables = {heading: found for heading, found in rows.items() if found and heading != NOT_LOGGED}
     for heading in sorted(tables.keys() ^ ENDINGS.keys()):
         raise ValueError(f"docs/metrics.md, section '{heading}': how do its metrics' names end?")
-    twice = re.search(r"With several agents,\s(.+?)\sare\swritten\sa\ssecond\stime", text, re.DOTALL)
+    twice = re.search(r"With several agents,\s(.+?)\sare\swritten\sa\s", text, re.DOTALL)
     roles = re.findall(r"`([^`]+)`", twice[1]) if twice else []
     metrics = [
         Metric(name, meaning.strip(), (*whom, "role") if name in roles else whom)
