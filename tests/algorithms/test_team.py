@@ -211,29 +211,6 @@ def test_a_fixed_agent_may_be_another_model(team: Team, tmp_path: Path) -> None:
     assert "two must have the model of one, whose" in refusal(lambda: team(text, *pool))
 
 
-@pytest.mark.parametrize(
-    ("words", "key", "rule"),
-    [
-        (["algorithm.agents=[one,one]"], "agents", "must not name one twice"),
-        (["algorithm.agents=[team,one]"], "agents", "must not name team"),
-        (["algorithm.fixed={three:start}"], "fixed", "names three, not among algorithm.agents"),
-        (["algorithm.fixed={one:start,two:start}"], "fixed", "nobody learns"),
-        (["algorithm.policies={one:a}"], "policies", "each once; look at two"),
-        (["algorithm.fixed={one:endpoint}"], "endpoint", "must be given where one speaks"),
-        (
-            ["algorithm.fixed={two:pool}", "model.sharing=adapters", "hardware.zero_stage=3"],
-            "fixed",
-            "needs hardware.zero_stage of at most 2",
-        ),
-        (["algorithm.credit=all"], "credit", "must be one of own, sum, mean, later, discounted"),
-        (["algorithm.play=team.py"], "play", "must be <file>.py:<function>"),
-    ],
-)
-def test_settings_that_do_not_fit(team: Team, words: list[str], key: str, rule: str) -> None:
-    said = refusal(lambda: team("", *words))
-    assert f"algorithm.{key}" in said and rule in said
-
-
 def test_an_evaluation_has_the_teams_score_and_each_agents(team: Team, tmp_path: Path) -> None:
     config = team(returning('{"one": 1, "two": 3}'), "evaluation.samples=2")
     metrics, lines = measure(build(config), config, tmp_path)

@@ -66,6 +66,8 @@ algorithm.clip_range=0 -> Input should be greater than 0
 evaluation.k=[one] -> evaluation.k.0=one: Input should be a valid integer
 hardware.rendezvous=':29500' -> String should match pattern
 keep_best_mode=best -> Input should be 'max' or 'min'
+keep_best=eval/score/agent_0 -> needs evaluate_every above 0
+model.template.date=tomorrow -> must be a date such as 26 Jul 2024
 algorithm.name=x -> algorithm.name=x: must be one of cory, debate_sft, grpo, imitation, maft
 algorithm.advantages=group -> algorithm.samples_per_prompt=1: must be at least 2 with
 algorithm.minibatch_size=128 -> must divide a policy's 64 turns per iteration
@@ -157,6 +159,7 @@ algorithm.endpoint.base_url=https://h/chat/completions -> algorithm.endpoint.bas
 algorithm.endpoint.base_url='http://h/v1' -> algorithm.endpoint.base_url: would send the key without
 algorithm.iterations=1 -> algorithm.endpoint={...}: needs algorithm.iterations=0 and algorithm.pol
 algorithm.diversity.nll_others=true -> needs algorithm.endpoint=null, got {...}
+keep_best=eval/vote/turn_1 ; evaluate_every=1 -> keep_best=eval/vote/turn_1: needs agents
 model.system=Hi -> model.system=Hi: is not for a model behind an endpoint
 model.template.enable_thinking=false -> model.template.enable_thinking=false: is not for a model
 """,
@@ -216,6 +219,16 @@ seed=0 -> reward.parts: must not be empty: +reward@reward.parts.<name>=<option> 
     "team": """
 algorithm.policies=joint -> Input should be 'separate' or 'shared'
     -> algorithm.policies=joint: Input should be a valid dictionary
+algorithm.agents=[one,one] -> must not name one twice
+algorithm.agents=[team,one] -> must not name team
+algorithm.fixed={three: start} -> algorithm.fixed: names three, not among algorithm.agents
+algorithm.fixed={one: start,two: start} -> algorithm.fixed: names all agents: nobody learns
+algorithm.policies={one: a} -> algorithm.policies: must name the agents that learn, each once; look
+algorithm.fixed={one: endpoint} -> algorithm.endpoint=null: must be given where one speaks
+algorithm.fixed={two: pool} ; model.sharing=adapters ; hardware.zero_stage=3
+    -> algorithm.fixed: needs hardware.zero_stage of at most 2
+algorithm.credit=all -> must be one of own, sum, mean, later, discounted
+algorithm.play=team.py -> must be <file>.py:<function>
 """,
     "sum_of_games": """
 seed=0 -> reward.parts.one.name=game_outcome: cannot be a part of a sum

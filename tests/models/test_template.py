@@ -130,8 +130,3 @@ def test_a_date_that_nobody_chose_is_said(
     (tmp_path / "model.safetensors").unlink()
     refusal(lambda: build_components(parsed(f"model.path={path}", "model.chat=true", *words)))
     assert ("26 Jul 2024 (model.template.date)" in capsys.readouterr().err) == told
-
-
-def test_a_date_is_a_day() -> None:
-    said = refusal(lambda: parsed("model.template.date=tomorrow"))
-    assert said == "model.template.date=tomorrow: must be a date such as 26 Jul 2024"

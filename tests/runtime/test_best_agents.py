@@ -95,14 +95,6 @@ def test_iterations_without_the_metric_are_passed_over(tmp_path: Path) -> None:
     assert run.kept() == 2
 
 
-def test_evaluations_that_are_never_made_and_agents_that_there_are_not_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"eval/score/agent_0: needs evaluate_every above 0"):
-        parsed("keep_best=eval/score/agent_0")
-    words = ["experiment=maft/gpt35_arithmetic_base", "evaluate_every=1"]
-    with pytest.raises(ConfigError, match="keep_best=eval/vote/turn_1: needs agents"):
-        parsed(*words, "keep_best=eval/vote/turn_1")
-
-
 @pytest.mark.slow
 def test_a_run_keeps_the_agents_that_it_had(
     run: Callable[..., WarmCommand], tmp_path: Path
