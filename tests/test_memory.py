@@ -29,7 +29,7 @@ from cory.memory import (
 from cory.models.bundle import load_frozen
 from cory.models.loading import skeleton
 from tests.support.building import SMALL, LetterShare, build
-from tests.support.composing import parsed
+from tests.support.composing import ConfigOf, parsed
 from tests.support.refusals import refusal
 
 # GPT-2 with 2 layers of width 8, vocabulary 100, 64 positions
@@ -38,7 +38,6 @@ LAYER = 2 * 16 + sum(i * o + o for i, o in LAYER_MATRICES)
 MODEL = 100 * 8 + 64 * 8 + 2 * LAYER + 16  # 3,072
 COPY = MODEL + 8 + 1  # with its value head
 Sizes = Callable[..., dict[tuple[str, tuple[str, ...]], int]]
-ConfigOf = Callable[..., Config]
 
 
 @pytest.fixture

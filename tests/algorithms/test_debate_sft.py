@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from cory.algorithms.debate_sft import best
-from cory.config import Config
 from cory.episode import Episode, Prompt, Turn
+from tests.support.composing import ConfigOf
 from tests.support.supervising import SFT, build_sft
-
-Settings = Callable[..., Config]
 
 
 def debate(name: str, scores: list[float | None]) -> Episode:
@@ -40,7 +36,7 @@ def test_the_best_debates_by_hand(share: float, kept: str) -> None:
 
 @pytest.mark.parametrize("sharing", ["per_turn", "per_turn_agent"])
 def test_each_policy_learns_from_the_turns_that_it_is_to_speak(
-    questions: Settings, sharing: str
+    questions: ConfigOf, sharing: str
 ) -> None:
     config = questions(*SFT, f"algorithm.param_sharing={sharing}")
     trainer = build_sft(config)

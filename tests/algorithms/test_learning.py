@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cory.config import Config
 from tests.support.building import LetterShare, build
+from tests.support.composing import ConfigOf
 from tests.support.playing import SPAG, build_games, game_config
 
 pytestmark = pytest.mark.slow
@@ -25,7 +24,7 @@ MARGIN = 0.1  # share of the letter; a random model writes it about once in 100 
 
 
 @pytest.mark.parametrize("algorithm", OWN)
-def test_the_score_rises(config_of: Callable[..., Config], algorithm: str) -> None:
+def test_the_score_rises(config_of: ConfigOf, algorithm: str) -> None:
     config = config_of(
         f"algorithm={algorithm}",
         "algorithm.prompts_per_iteration=32",
@@ -45,7 +44,7 @@ def test_the_score_rises(config_of: Callable[..., Config], algorithm: str) -> No
 
 
 def test_self_play_learns_not_to_say_the_word(
-    config_of: Callable[..., Config], tiny_model: str, tmp_path: Path
+    config_of: ConfigOf, tiny_model: str, tmp_path: Path
 ) -> None:
     """Words are single letters, looked for anywhere: whoever says the letter first, loses.
 

@@ -16,8 +16,9 @@ from cory.episode import Turn
 from cory.runtime.worker import build_components
 from cory.trainers.steps import Stage
 from cory.trainers.supervised import CollectedExamples
-from tests.support.agents import NAMES, Settings, build_agents, debates_of, sums
+from tests.support.agents import NAMES, build_agents, debates_of, sums
 from tests.support.building import LetterShare, measure
+from tests.support.composing import ConfigOf
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ from tests.support.building import LetterShare, measure
         ("single", ["single"] * 3, ["single"] * 3),
     ],
 )
-def test_who_speaks(maft: Settings, policies: str, first: list[str], later: list[str]) -> None:
+def test_who_speaks(maft: ConfigOf, policies: str, first: list[str], later: list[str]) -> None:
     trainer = build_agents(maft(f"algorithm.policies={policies}", "algorithm.turns=3"))
     assert list(trainer.agents) == list(dict.fromkeys(first + later))
     collected = trainer.collect(0)
@@ -40,7 +41,7 @@ def test_who_speaks(maft: Settings, policies: str, first: list[str], later: list
 @pytest.mark.parametrize(
     ("policies", "kind"), [("specialised", "CRIT1"), ("generation", "GEN1"), ("single", "CRIT1")]
 )
-def test_names_tell_critics_where_there_are_some(maft: Settings, policies: str, kind: str) -> None:
+def test_names_tell_critics_where_there_are_some(maft: ConfigOf, policies: str, kind: str) -> None:
     """In the second round; Table 6's untrained model speaks as both."""
     config = maft("algorithm.identities=true", f"algorithm.policies={policies}")
     components = build_components(config)
@@ -61,7 +62,7 @@ def voted(answers: list[str | None], unreadable: str = "dropped") -> str | None:
     return None if outvoted else best
 
 
-def test_unreadable_answers_give_labels_as_asked(maft: Settings) -> None:
+def test_unreadable_answers_give_labels_as_asked(maft: ConfigOf) -> None:
     found = {}
     for unreadable in ("dropped", "counted"):
         rule = f"algorithm.unreadable_votes={unreadable}"
@@ -81,7 +82,7 @@ def test_unreadable_answers_give_labels_as_asked(maft: Settings) -> None:
 
 
 @pytest.mark.parametrize("loss", ["last_turn", "all_turns"])
-def test_each_agent_learns_from_its_own_answers_that_agree(maft: Settings, loss: str) -> None:
+def test_each_agent_learns_from_its_own_answers_that_agree(maft: ConfigOf, loss: str) -> None:
     """As Algorithm 1 says, written out once more."""
     trainer = build_agents(maft(f"algorithm.critic_loss={loss}"))
     collected = trainer.collect(0)
@@ -117,7 +118,7 @@ def test_each_agent_learns_from_its_own_answers_that_agree(maft: Settings, loss:
     assert any(collected.examples[name] for name in NAMES[3:])
 
 
-def test_right_answers_as_labels(maft: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_right_answers_as_labels(maft: ConfigOf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each agent learns its right answers, whatever the vote; metrics stay those of the votes."""
     found = {}
     for labels in ("vote", "answer"):
@@ -141,7 +142,7 @@ def test_right_answers_as_labels(maft: Settings, monkeypatch: pytest.MonkeyPatch
     assert {name: len(own) for name, own in learnt.items()} != voted_for
 
 
-def test_a_reward_in_place_of_labels(maft: Settings) -> None:
+def test_a_reward_in_place_of_labels(maft: ConfigOf) -> None:
     """An agent learns its answers with a score above the mean of all six to the problem."""
     config = maft("algorithm.labels=reward")
     trainer = build_agents(config, LetterShare())
@@ -170,7 +171,7 @@ def test_a_reward_in_place_of_labels(maft: Settings) -> None:
         assert metrics[f"eval/score/turn_{number + 1}"] == pytest.approx(sum(own) / len(own))
 
 
-def test_agreeing_answers_of_all_turns_and_agents_train_one_model(maft: Settings) -> None:
+def test_agreeing_answers_of_all_turns_and_agents_train_one_model(maft: ConfigOf) -> None:
     trainer = build_agents(maft("algorithm.policies=single", "algorithm.select=agreeing"))
     collected = trainer.collect(0)
     (examples,) = collected.examples.values()
@@ -195,7 +196,7 @@ HINTED = [
 ]
 
 
-def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: Settings) -> None:
+def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: ConfigOf) -> None:
     trainer = build_agents(maft(*HINTED))
     collected = trainer.collect(0)
     (examples,) = collected.examples.values()
@@ -217,7 +218,7 @@ def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: Settings) -> None:
 
 @pytest.mark.slow
 def test_the_first_process_says_what_is_right_and_what_is_learnt(
-    maft: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    maft: ConfigOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Comparing formulas can run out of time in one process and not in another."""
     hinted = maft(*HINTED, f"run_dir={tmp_path / 'hinted'}")
@@ -234,7 +235,7 @@ def test_the_first_process_says_what_is_right_and_what_is_learnt(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
-def test_a_step_trains_everybody_who_has_something_to_learn(maft: Settings, sharing: str) -> None:
+def test_a_step_trains_everybody_who_has_something_to_learn(maft: ConfigOf, sharing: str) -> None:
     trainer = build_agents(maft(f"model.sharing={sharing}"))
     collect, learners = trainer.collect, []
 
@@ -253,7 +254,7 @@ def test_a_step_trains_everybody_who_has_something_to_learn(maft: Settings, shar
     assert len({tuple(after[name]) for name in learners}) == len(learners) > 3
 
 
-def test_rates_and_passes_of_each_kind_and_iteration(maft: Settings) -> None:
+def test_rates_and_passes_of_each_kind_and_iteration(maft: ConfigOf) -> None:
     config = maft("algorithm.epochs=2", "algorithm.critic_epochs=1").algorithm
     assert isinstance(config, MaftConfig)
     found = [
@@ -267,7 +268,7 @@ def test_rates_and_passes_of_each_kind_and_iteration(maft: Settings) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("sharing", "products"), [("copies", "bf16"), ("adapters", "fp32")])
-def test_from_the_base_again(maft: Settings, sharing: str, products: str, tmp_path: Path) -> None:
+def test_from_the_base_again(maft: ConfigOf, sharing: str, products: str, tmp_path: Path) -> None:
     """The second iteration trains what the first one did, at the same rates, on other debates."""
     trainer = build_agents(
         maft(
@@ -298,7 +299,7 @@ def test_from_the_base_again(maft: Settings, sharing: str, products: str, tmp_pa
 
 @pytest.mark.parametrize("unreadable", ["dropped", "counted"])
 def test_the_first_agents_answers_and_the_vote(
-    maft: Settings, tmp_path: Path, unreadable: str
+    maft: ConfigOf, tmp_path: Path, unreadable: str
 ) -> None:
     rule = f"algorithm.unreadable_votes={unreadable}"
     config = maft("evaluation.prompts=6", "algorithm.evaluation_turns=2", rule)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from cory.evaluation.responses import EvalRequest
 from cory.runs.files import Line
 from cory.runtime.worker import build_components
 from tests.support.chat_server import Body, ChatServer, Said, failure, reply
+from tests.support.composing import ConfigOf
 from tests.support.refusals import refusal
 
 KEY = "sk-never-to-be-written"
@@ -40,9 +41,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
 
 
 @pytest.fixture
-def config_to(
-    server: ChatServer, questions: Callable[..., Config], tmp_path: Path
-) -> Callable[..., Config]:
+def config_to(server: ChatServer, questions: ConfigOf, tmp_path: Path) -> ConfigOf:
     """Settings of debates about two questions, in roll-outs of one."""
     return lambda *words: questions(
         *("experiment=maft/gpt35_arithmetic_base", "hardware=cpu", "model=tiny"),
@@ -67,7 +66,7 @@ def evaluated(config: Config) -> tuple[Metrics, list[Line]]:
 
 @pytest.mark.slow
 def test_three_agents_debate_and_are_told_summaries(
-    config_to: Callable[..., Config], server: ChatServer
+    config_to: ConfigOf, server: ChatServer
 ) -> None:
     found, lines = evaluated(config_to())
     # of each question: three answers, three summaries, three answers more
@@ -95,7 +94,7 @@ def test_three_agents_debate_and_are_told_summaries(
 
 @pytest.mark.slow
 def test_a_run_that_begins_again_pays_for_nothing_twice(
-    config_to: Callable[..., Config], server: ChatServer, tmp_path: Path
+    config_to: ConfigOf, server: ChatServer, tmp_path: Path
 ) -> None:
     server.answer = lambda number, body: (
         failure(400, "down") if number == 13 else answer(number, body)

@@ -19,7 +19,8 @@ from cory.runs.recorder import Recorder
 from cory.runs.signals import Stopped
 from cory.runtime.loop import Loop
 from cory.trainers.supervised import CollectedExamples
-from tests.support.agents import Settings, build_agents, sums
+from tests.support.agents import build_agents, sums
+from tests.support.composing import ConfigOf
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +51,7 @@ def looped(config: Config, stops: Callable[[], bool]) -> list[Any]:
 
 
 def test_debates_are_left_after_a_batch_and_batches_change_nothing(
-    maft: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    maft: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = ["hardware.rollout_batch_size=5", "hardware.generation_batch_size=3"]
     trainer = build_agents(maft(*settings))
@@ -71,7 +72,7 @@ def test_debates_are_left_after_a_batch_and_batches_change_nothing(
 
 
 def test_a_stop_while_debates_are_held_loses_no_iteration_before_them(
-    maft: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    maft: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collect, asked = DebateCollector.__call__, []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,10 +16,9 @@ from cory.episode import Episode, Prompt, Turn
 from cory.functional.votes import VoteRule
 from cory.rollout.debate import Debate
 from tests.support.building import build, measure
-from tests.support.composing import maporl_settings
+from tests.support.composing import ConfigOf, maporl_settings
 from tests.support.refusals import refusal
 
-ConfigOf = Callable[..., Config]
 MAPORL = ["algorithm=maporl", "algorithm.guards.boxed=false", "algorithm.guards.min_tokens=null"]
 
 

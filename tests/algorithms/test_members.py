@@ -13,7 +13,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from cory.config import Config, builder
+from cory.config import builder
 from cory.episode import Asked, turns_of
 from cory.inference import load_team
 from cory.memory import parts_of
@@ -23,10 +23,10 @@ from cory.runtime.worker import build_components
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build, measure, updates_of
 from tests.support.chat_models import save_chat_model
+from tests.support.composing import ConfigOf
 from tests.support.refusals import refusal
 from tests.support.supervising import SFT
 
-Settings = Callable[..., Config]
 CORY = ("algorithm=cory", "algorithm.epochs=1", "algorithm.swap_every=1")
 
 
@@ -35,7 +35,7 @@ def weights(trainer: PPOTrainer) -> dict[str, list[torch.Tensor]]:
     return {name: [p.detach().clone() for p in a.model.parameters()] for name, a in agents}
 
 
-def test_each_agent_learns_at_its_own_rate_after_an_exchange_too(config_of: Settings) -> None:
+def test_each_agent_learns_at_its_own_rate_after_an_exchange_too(config_of: ConfigOf) -> None:
     """Adam's first step moves a weight by its rate times g / (|g| + eps): by almost the rate."""
     words = ("algorithm.learning_rate=1e-3", "members.agent_1.learning_rate=1e-4")
     trainer = build(config_of(*CORY, *words, "algorithm.value_learning_rate=1e-2"), LetterShare())
@@ -55,7 +55,7 @@ def test_each_agent_learns_at_its_own_rate_after_an_exchange_too(config_of: Sett
     assert metrics["ppo/learning_rate/agent_1"] == pytest.approx(1e-4)
 
 
-def test_each_agent_has_its_own_kl_coefficient(config_of: Settings) -> None:
+def test_each_agent_has_its_own_kl_coefficient(config_of: ConfigOf) -> None:
     words = ("algorithm.kl_coef=0.5", "members.agent_0.kl_coef=0.0", "algorithm.learning_rate=1e-2")
     trainer = build(config_of(*CORY, *words, "advantages=batch"), LetterShare())
     found = updates_of(trainer, 2)
@@ -72,7 +72,7 @@ def test_each_agent_has_its_own_kl_coefficient(config_of: Settings) -> None:
 
 
 def test_each_agent_samples_as_its_block_says(
-    config_of: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config_of: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["members.agent_1.sampling.top_k=1"]
     words += [f"members.agent_1.sampling.{end}_response_tokens=3" for end in ("min", "max")]
@@ -110,7 +110,7 @@ def noting(given: list[int], turns: Callable[..., Any], asked: Any, limit: int, 
     return turns(asked, limit, how)
 
 
-def test_a_loss_by_a_constant_divides_by_the_agents_own_limit(config_of: Settings) -> None:
+def test_a_loss_by_a_constant_divides_by_the_agents_own_limit(config_of: ConfigOf) -> None:
     words = [f"members.agent_1.sampling.{end}_response_tokens=3" for end in ("min", "max")]
     trainer = build(config_of(*CORY, *words, "algorithm.loss_average=constant"), LetterShare())
     found = updates_of(trainer, 1)
@@ -122,7 +122,7 @@ def test_a_loss_by_a_constant_divides_by_the_agents_own_limit(config_of: Setting
         assert torch.allclose(average.weights / average.whole, torch.full((8,), 1 / limit / 8))
 
 
-def test_a_range_of_its_own_is_drawn_from_after_the_others(config_of: Settings) -> None:
+def test_a_range_of_its_own_is_drawn_from_after_the_others(config_of: ConfigOf) -> None:
     config = config_of(
         *CORY, "members.agent_0.kl_coef=1", "members.agent_1.sampling.min_response_tokens=2"
     )
@@ -138,7 +138,7 @@ def test_a_range_of_its_own_is_drawn_from_after_the_others(config_of: Settings) 
 
 
 def test_what_changes_the_distribution_is_said_of_its_agent(
-    config_of: Settings, capsys: pytest.CaptureFixture[str]
+    config_of: ConfigOf, capsys: pytest.CaptureFixture[str]
 ) -> None:
     build(config_of(*CORY, "members.agent_1.sampling.top_p=0.5"), LetterShare()).step(0)
     printed = "".join(capsys.readouterr()).splitlines()
@@ -158,7 +158,7 @@ def chats(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     ]
 
 
-def test_two_models_read_each_others_texts(config_of: Settings, chats: list[str]) -> None:
+def test_two_models_read_each_others_texts(config_of: ConfigOf, chats: list[str]) -> None:
     trainer = build(config_of(*CORY, *chats, "members.agent_1.learning_rate=1e-4"), LetterShare())
     first, second = trainer.agents.values()
     assert [a.bundle.config.path.rpartition("/")[2] for a in (first, second)] == ["qwen3", "llama3"]
@@ -177,7 +177,7 @@ def test_two_models_read_each_others_texts(config_of: Settings, chats: list[str]
 
 
 def test_agents_of_one_model_may_have_systems_of_their_own(
-    config_of: Settings, chats: list[str]
+    config_of: ConfigOf, chats: list[str]
 ) -> None:
     own = ("model.system='Be kind.'", "members.agent_1.model.system='Be brief.'")
     trainer = build(config_of(*CORY, *chats[:2], *own), LetterShare())
@@ -189,7 +189,7 @@ def test_agents_of_one_model_may_have_systems_of_their_own(
 
 
 @pytest.mark.slow
-def test_adapters_of_two_ranks_lie_on_one_base(config_of: Settings) -> None:
+def test_adapters_of_two_ranks_lie_on_one_base(config_of: ConfigOf) -> None:
     words = (
         "model.sharing=adapters",
         "model.adapter.rank=4",
@@ -213,7 +213,7 @@ def test_adapters_of_two_ranks_lie_on_one_base(config_of: Settings) -> None:
 
 @pytest.mark.slow
 def test_a_pair_is_asked_and_gone_on_with_as_it_was(
-    config_of: Settings, chats: list[str], tmp_path: Path
+    config_of: ConfigOf, chats: list[str], tmp_path: Path
 ) -> None:
     words = [*CORY, *chats, "algorithm.learning_rate=1e-2", "members.agent_0.sampling.top_k=1"]
     config = config_of(*words, f"run_dir={tmp_path}")
@@ -243,7 +243,7 @@ def test_a_pair_is_asked_and_gone_on_with_as_it_was(
 
 
 @pytest.mark.slow
-def test_finetuned_agents_may_differ(maft: Settings, chats: list[str]) -> None:
+def test_finetuned_agents_may_differ(maft: ConfigOf, chats: list[str]) -> None:
     own = [word.replace("agent_1", "critic_0") for word in chats[2:3]]
     config = maft(
         *("algorithm.agents=2", "algorithm.evaluation_agents=2", "algorithm.summary=false"),
@@ -275,7 +275,7 @@ def test_finetuned_agents_may_differ(maft: Settings, chats: list[str]) -> None:
 
 @pytest.mark.slow
 def test_the_best_debates_are_those_of_each_agents_own_start(
-    questions: Settings, chats: list[str]
+    questions: ConfigOf, chats: list[str]
 ) -> None:
     config = questions(
         *(*SFT, "algorithm.param_sharing=per_turn_agent", "algorithm.turns=2"),
@@ -296,7 +296,7 @@ def test_the_best_debates_are_those_of_each_agents_own_start(
     assert list(rates.values()) == pytest.approx([own, own, 1e-3, 1e-3])
 
 
-def test_a_prompt_fits_where_its_agents_own_answer_does(config_of: Settings) -> None:
+def test_a_prompt_fits_where_its_agents_own_answer_does(config_of: ConfigOf) -> None:
     words = [f"members.agent_1.sampling.{end}_response_tokens=2" for end in ("min", "max")]
     trainer = build(config_of(*CORY, *words), LetterShare())
     first, second = trainer.agents.values()
@@ -319,7 +319,7 @@ async def play(prompt, team):
 @pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_fixed_agents_may_share_a_model_that_nobody_trains(
-    config_of: Settings, tmp_path: Path, sharing: str
+    config_of: ConfigOf, tmp_path: Path, sharing: str
 ) -> None:
     """One is of another run, one is the model as it came."""
     own = ("path=asset:tiny_2x", f"sharing={sharing}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -11,9 +10,9 @@ from typing import Any
 import pytest
 
 import cory
-from cory.config import Config
 from cory.models.actor_critic import ActorCriticModel
 from tests.support.building import build
+from tests.support.composing import ConfigOf
 
 ROOT = str(Path(cory.__file__).parent)
 
@@ -21,7 +20,7 @@ ROOT = str(Path(cory.__file__).parent)
 # adapters: their reference is of their base's own file
 @pytest.mark.parametrize(("sharing", "most"), [("copies", 20), ("adapters", 21)])
 def test_a_step_passes_twenty_files_and_seven_calls_to_the_model(
-    config_of: Callable[..., Config], sharing: str, most: int
+    config_of: ConfigOf, sharing: str, most: int
 ) -> None:
     trainer = build(config_of("algorithm=cory", f"model.sharing={sharing}"))
     trainer.step(0)  # which also checks the first update

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,8 @@ from cory.runtime.worker import build_components
 from cory.tasks.prompts import PromptsTask
 from tests.support.building import LetterShare
 from tests.support.commands import last_wins
-from tests.support.composing import compose_config
+from tests.support.composing import ConfigOf, compose_config
 
-Settings = Callable[..., Config]
 SYSTEM = {"role": "system", "content": "Be kind."}
 NEW_TOKENS = 5
 MAFT = ["experiment=maft/maft", "algorithm.summary=false"]
@@ -55,8 +53,8 @@ METHODS = {
 
 
 @pytest.fixture
-def own(config_of: Settings, llama: str, tmp_path: Path) -> Settings:
-    """Settings of a small run on twelve prompts, four of them held out: texts, or chats."""
+def own(config_of: ConfigOf, llama: str, tmp_path: Path) -> ConfigOf:
+    """ConfigOf of a small run on twelve prompts, four of them held out: texts, or chats."""
     rows = [{"question": f"{n} and {7 - n}?", "gold": 7, "n": n} for n in range(12)]
     chats = [
         {**row, "question": [SYSTEM, {"role": "user", "content": row["question"]}]} for row in rows
@@ -113,7 +111,7 @@ def run_once(config: Config) -> tuple[list[Episode], list[dict[str, Any]]]:
     ("method", "kind"),
     [("ppo", "texts"), ("maft", "texts"), *((name, "chats") for name in METHODS)],
 )
-def test_it_trains_and_is_evaluated(own: Settings, method: str, kind: str) -> None:
+def test_it_trains_and_is_evaluated(own: ConfigOf, method: str, kind: str) -> None:
     config = own(kind, *ANSWERS, *METHODS[method])
     episodes, lines = run_once(config)
     assert bool(episodes) == (config.algorithm.iterations > 0)
@@ -136,7 +134,7 @@ def test_it_trains_and_is_evaluated(own: Settings, method: str, kind: str) -> No
         assert any(context.count("[INST]") > 2 for context in contexts)
 
 
-def test_a_verifier_learns_from_whole_chats(own: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verifier_learns_from_whole_chats(own: ConfigOf, monkeypatch: pytest.MonkeyPatch) -> None:
     config = own("chats", *ANSWERS, *METHODS["verifier"])
     components = build_components(config)
     trainer = builder("algorithm", "verifier")(config.algorithm, components)
@@ -162,7 +160,7 @@ def test_a_verifier_learns_from_whole_chats(own: Settings, monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-def test_finetuning_needs_none_either(own: Settings, tmp_path: Path) -> None:
+def test_finetuning_needs_none_either(own: ConfigOf, tmp_path: Path) -> None:
     words = [*MAFT, "algorithm.labels=reward", "reward=python", f"reward.function={__file__}:even"]
     config = own("texts", *words)
     trainer = builder("algorithm", "maft")(config.algorithm, build_components(config))
@@ -177,7 +175,7 @@ def even(completions: list[str], **columns: Any) -> list[float]:
     return [float(len(text) % 2 == 0) for text in completions]
 
 
-def test_a_finished_runs_agents_are_asked_without_the_data(own: Settings, tmp_path: Path) -> None:
+def test_a_finished_runs_agents_are_asked_without_the_data(own: ConfigOf, tmp_path: Path) -> None:
     config = own("texts", *ANSWERS, *MAFT, f"run_dir={tmp_path}")
     components = build_components(config)
     agents = builder("algorithm", "maft")(config.algorithm, components).agents
@@ -190,7 +188,7 @@ def test_a_finished_runs_agents_are_asked_without_the_data(own: Settings, tmp_pa
     assert len(said) == config.algorithm.evaluation_agents * config.algorithm.evaluation_turns
 
 
-def test_a_play_shows_its_agents_messages(own: Settings, tmp_path: Path) -> None:
+def test_a_play_shows_its_agents_messages(own: ConfigOf, tmp_path: Path) -> None:
     """Rendered in the model's template, as they are: a system message, a reply, a question."""
     file = tmp_path / "team.py"
     file.write_text(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from cory.evaluation.responses import EvalRequest
 from cory.runtime.worker import build_components
 from tests.support.chat_models import save_chat_model
 from tests.support.commands import last_wins
-from tests.support.composing import compose_config
+from tests.support.composing import ConfigOf, compose_config
 from tests.support.refusals import refusal
 
-Make = Callable[..., Config]
 SYSTEM = {"role": "system", "content": "Be kind."}
 
 
@@ -32,7 +30,7 @@ def said(number: int) -> dict[str, str]:
 
 
 @pytest.fixture
-def own(process_group: None, tmp_path: Path) -> Make:
+def own(process_group: None, tmp_path: Path) -> ConfigOf:
     """Settings of a small run on rows of a file, of which the first two are held out."""
     model = save_chat_model("qwen2_5", tmp_path / "qwen")
 
@@ -65,7 +63,7 @@ def trainer_of(config: Config) -> Any:
 
 
 @pytest.mark.parametrize("form", ["messages", "completion", "texts"])
-def test_the_answers_tokens_and_the_end_are_learnt(own: Make, form: str) -> None:
+def test_the_answers_tokens_and_the_end_are_learnt(own: ConfigOf, form: str) -> None:
     """A chat's context is all but the answer, in the template, which the answer's end is of."""
     forms = {
         "messages": [{"prompt": [SYSTEM, asked(n), said(n)]} for n in range(6)],
@@ -92,7 +90,7 @@ def test_the_answers_tokens_and_the_end_are_learnt(own: Make, form: str) -> None
 
 @pytest.mark.parametrize("chat", [True, False])
 def test_what_is_learnt_is_exported_for_other_trainers(
-    own: Make, tmp_path: Path, chat: bool
+    own: ConfigOf, tmp_path: Path, chat: bool
 ) -> None:
     """Prompt and completion, rendered and tokenised again, are what was learnt."""
     words = ["export_examples=true", f"model.chat={chat}"]
@@ -119,7 +117,9 @@ def test_what_is_learnt_is_exported_for_other_trainers(
             assert tokenizer(text).input_ids == [*example.context_ids, *example.response_ids]
 
 
-def test_long_examples_are_left_out_and_told(own: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_examples_are_left_out_and_told(
+    own: ConfigOf, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = texts(8)
     rows[5]["answer"] = "word " * 100
     config = own(rows, "algorithm.max_tokens=80", "algorithm.iterations=3")
@@ -132,7 +132,7 @@ def test_long_examples_are_left_out_and_told(own: Make, capsys: pytest.CaptureFi
     assert "=2: all 6 training examples are longer" in refusal(lambda: trainer_of(short))
 
 
-def test_it_learns_and_the_likelihood_is_the_models(own: Make) -> None:
+def test_it_learns_and_the_likelihood_is_the_models(own: ConfigOf) -> None:
     """The NLL against a plain forward pass of the library; the second answer is cut."""
     rows = texts(8)
     rows[1]["answer"] = "one two three four five six"

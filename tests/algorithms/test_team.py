@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,14 +18,12 @@ from cory.memory import parts_of
 from cory.seeding import uniforms
 from cory.trainers.estimates import Estimate
 from tests.support.building import LetterShare, build, measure, steps, updates_of
+from tests.support.composing import ConfigOf
 from tests.support.refusals import refusal
-
-ConfigOf = Callable[..., Config]
-Team = Callable[..., Config]
 
 
 @pytest.fixture
-def team(config_of: ConfigOf, tmp_path: Path) -> Team:
+def team(config_of: ConfigOf, tmp_path: Path) -> ConfigOf:
     """Settings of a team whose file has this text: `team(text, *overrides)`."""
 
     def made(text: str, *overrides: str) -> Config:
@@ -49,7 +46,7 @@ async def play(prompt, team):
 """
 
 
-def test_cory_as_a_users_file_gives_corys_numbers(config_of: ConfigOf, team: Team) -> None:
+def test_cory_as_a_users_file_gives_corys_numbers(config_of: ConfigOf, team: ConfigOf) -> None:
     words = ("algorithm.samples_per_prompt=2", "task.observer_template='{answers}: {query}'")
     words += ("algorithm.kl_estimator=k1", "algorithm.kl_coef=0.05", "algorithm.learning_rate=1e-4")
     cory = config_of("algorithm=cory", "algorithm.swap_every=2", *words)
@@ -76,7 +73,7 @@ def returning(what: str) -> str:
     return RETURNS.replace("{RETURNED}", what)
 
 
-def test_what_is_returned_is_the_reward(team: Team) -> None:
+def test_what_is_returned_is_the_reward(team: ConfigOf) -> None:
     trainer = build(team(returning('{"one": [0.5, 2], "two": 4}')), LetterShare())
     metrics = trainer.step(0)
     stops, long = trainer.agents["one"].bundle.stops, 0
@@ -107,7 +104,7 @@ def test_what_is_returned_is_the_reward(team: Team) -> None:
         ("{file}:half", [1.0, 3.0, 3.25]),
     ],
 )
-def test_credit(team: Team, tmp_path: Path, credit: str, expected: list[float]) -> None:
+def test_credit(team: ConfigOf, tmp_path: Path, credit: str, expected: list[float]) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
         "def half(turns):\n"
@@ -134,7 +131,7 @@ def test_credit(team: Team, tmp_path: Path, credit: str, expected: list[float]) 
     ],
 )
 def test_a_play_that_breaks_a_rule_is_refused_with_its_line(
-    team: Team, what: str, rule: str
+    team: ConfigOf, what: str, rule: str
 ) -> None:
     text = returning(what).replace("len(again.text) > 6", "True")
     config = team(text)
@@ -143,7 +140,7 @@ def test_a_play_that_breaks_a_rule_is_refused_with_its_line(
     assert rule in said and "\n" not in said
 
 
-def test_as_many_utterances_as_allowed_and_no_more(team: Team) -> None:
+def test_as_many_utterances_as_allowed_and_no_more(team: ConfigOf) -> None:
     three = "[await team.one.say('a') for _ in range(3)]"
     text = f"async def play(prompt, team):\n    {three}\n    return 1\n"
     build(team(text, "algorithm.max_utterances=3")).step(0)
@@ -151,7 +148,7 @@ def test_as_many_utterances_as_allowed_and_no_more(team: Team) -> None:
     assert "more than algorithm.max_utterances=2 utterances" in said
 
 
-def test_a_play_is_a_coroutine_that_speaks(team: Team) -> None:
+def test_a_play_is_a_coroutine_that_speaks(team: ConfigOf) -> None:
     said = refusal(lambda: build(team("def play(prompt, team):\n    return 1\n")))
     assert "must be a coroutine: async def play(prompt, team)" in said
     silent = build(team("async def play(prompt, team):\n    return 1\n"))
@@ -159,7 +156,7 @@ def test_a_play_is_a_coroutine_that_speaks(team: Team) -> None:
 
 
 def test_where_nothing_is_returned_the_reward_scores(
-    team: Team, capsys: pytest.CaptureFixture[str]
+    team: ConfigOf, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trainer = build(team(returning("None")), LetterShare())
     trainer.step(0)
@@ -170,7 +167,7 @@ def test_where_nothing_is_returned_the_reward_scores(
     assert "it must do one or the other" in refusal(lambda: mixed.step(0))
 
 
-def test_policies_are_shared_as_the_settings_say(team: Team) -> None:
+def test_policies_are_shared_as_the_settings_say(team: ConfigOf) -> None:
     text = returning("1").replace("len(again.text) > 6", "True")
     assert list(build(team(text)).agents) == ["one", "two"]
     shared = build(team(text, "algorithm.policies=shared"))
@@ -184,7 +181,7 @@ def test_policies_are_shared_as_the_settings_say(team: Team) -> None:
     assert list(mapped.agents) == ["a"]
 
 
-def test_a_fixed_agent_speaks_and_never_learns(team: Team) -> None:
+def test_a_fixed_agent_speaks_and_never_learns(team: ConfigOf) -> None:
     text = returning('{"one": float("e" in again.text)}').replace("len(again.text) > 6", "True")
     trainer = build(team(text, "algorithm.fixed={two:start}", "algorithm.learning_rate=1e-2"))
     assert list(trainer.agents) == ["one"]
@@ -195,7 +192,7 @@ def test_a_fixed_agent_speaks_and_never_learns(team: Team) -> None:
     assert start.frozen and not trainer.actors["one"].frozen  # type: ignore[attr-defined]
 
 
-def test_a_fixed_agent_may_be_another_model(team: Team, tmp_path: Path) -> None:
+def test_a_fixed_agent_may_be_another_model(team: ConfigOf, tmp_path: Path) -> None:
     """The second model speaks as it came, in training and when the team is asked."""
     text = returning('{"one": float("e" in again.text)}').replace("len(again.text) > 6", "True")
     words = ["algorithm.fixed={two:start}", "+model@members.two.model=tiny_2x"]
@@ -211,7 +208,7 @@ def test_a_fixed_agent_may_be_another_model(team: Team, tmp_path: Path) -> None:
     assert "two must have the model of one, whose" in refusal(lambda: team(text, *pool))
 
 
-def test_an_evaluation_has_the_teams_score_and_each_agents(team: Team, tmp_path: Path) -> None:
+def test_an_evaluation_has_the_teams_score_and_each_agents(team: ConfigOf, tmp_path: Path) -> None:
     config = team(returning('{"one": 1, "two": 3}'), "evaluation.samples=2")
     metrics, lines = measure(build(config), config, tmp_path)
     spoke = [len(line["turns"]) == 3 for line in lines]
@@ -220,7 +217,7 @@ def test_an_evaluation_has_the_teams_score_and_each_agents(team: Team, tmp_path:
     assert metrics["eval/score/team"] == sum(2 if two else 1 for two in spoke) / 16
 
 
-def test_self_play_against_earlier_versions(team: Team, tmp_path: Path) -> None:
+def test_self_play_against_earlier_versions(team: ConfigOf, tmp_path: Path) -> None:
     text = "async def play(prompt, team):\n" + (
         "    first = await team.one.say(prompt.text)\n"
         "    second = await team.two.say(prompt.text)\n"
@@ -253,7 +250,7 @@ def test_self_play_against_earlier_versions(team: Team, tmp_path: Path) -> None:
     assert again.actors["two"].present == trainer.actors["two"].present  # type: ignore[attr-defined]
 
 
-def test_a_role_is_paid_above_its_own_baseline(team: Team) -> None:
+def test_a_role_is_paid_above_its_own_baseline(team: ConfigOf) -> None:
     text = returning('{"one": [1, 1], "two": -4}').replace("len(again.text) > 6", "True")
     words = [
         "algorithm.advantages=rae",
@@ -282,7 +279,7 @@ def test_a_role_is_paid_above_its_own_baseline(team: Team) -> None:
 
 
 @pytest.mark.parametrize("name", ["at_grpo", "dr_mas", "global", "magrpo"])
-def test_what_papers_compare_by_hand(team: Team, name: str) -> None:
+def test_what_papers_compare_by_hand(team: ConfigOf, name: str) -> None:
     """Two samples of each of four prompts; agent one speaks twice, two only sometimes."""
     paid = '{"one": [len(first.text), 2 * len(again.text)], "two": len(prompt.text)}'
     words = [f"advantages={name}", "algorithm.samples_per_prompt=2"]
@@ -341,7 +338,7 @@ class Nim:
         return {winner: 1, 1 - winner: -1}, {}
 
 
-def test_textarena_games_are_played(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_textarena_games_are_played(team: ConfigOf, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     fake = SimpleNamespace(make=lambda name: made.append(name) or Nim())
     monkeypatch.setitem(sys.modules, "textarena", fake)

@@ -22,16 +22,14 @@ from cory.runs.export import export
 from cory.trainers.supervised import SupervisedTrainer
 from tests.support.building import measure
 from tests.support.close import assert_close
-from tests.support.composing import parsed
+from tests.support.composing import ConfigOf, parsed
 from tests.support.refusals import refusal
 from tests.support.supervising import VERIFIER, Holds, build_verifier
-
-Settings = Callable[..., Config]
 
 
 @pytest.mark.slow
 def test_it_learns_which_answers_to_a_question_are_right(
-    questions: Settings, tmp_path: Path
+    questions: ConfigOf, tmp_path: Path
 ) -> None:
     config = questions(
         *VERIFIER,
@@ -66,7 +64,7 @@ def collector_of(config: Config) -> AnswerCollector:
 @pytest.mark.slow
 @pytest.mark.parametrize("balance", [True, False])
 def test_each_question_gives_as_many_right_as_wrong_answers(
-    questions: Settings, balance: bool
+    questions: ConfigOf, balance: bool
 ) -> None:
     config = questions(
         *VERIFIER, f"algorithm.balance={str(balance).lower()}", "algorithm.answers_per_question=8"
@@ -85,7 +83,7 @@ def test_each_question_gives_as_many_right_as_wrong_answers(
 
 
 def test_the_first_process_says_which_answers_are_right(
-    questions: Settings, monkeypatch: pytest.MonkeyPatch
+    questions: ConfigOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(distributed, "first_works", lambda work: [True for _ in work()])
     collected = collector_of(questions(*VERIFIER, "algorithm.answers_per_question=8"))(0)
@@ -100,7 +98,7 @@ WRONG_TEXTS = ("wrong_common", "wrong_rare", "wrong_none")
     ("wrong", "worded"), [(2, "wrong_common"), (1, "wrong_rare"), (0, "wrong_none")]
 )
 def test_requests_are_worded_by_how_rare_wrong_answers_are(
-    questions: Settings, wrong: int, worded: str
+    questions: ConfigOf, wrong: int, worded: str
 ) -> None:
     """Ten of each are wanted; from two wrong ones on, a fifth, they are not rare."""
     collector = collector_of(questions(*VERIFIER, "algorithm.keep_per_label=10"))
@@ -144,7 +142,7 @@ Trained = tuple[SupervisedTrainer, Path]
 
 
 @pytest.fixture
-def train(questions: Settings, tmp_path: Path) -> Callable[[str, float], Trained]:
+def train(questions: ConfigOf, tmp_path: Path) -> Callable[[str, float], Trained]:
     """`train(sharing, likelihood_coef)`: a verifier after two iterations, and its folder."""
 
     def make(sharing: str, likelihood_coef: float) -> Trained:
@@ -207,7 +205,7 @@ def test_the_reward_is_what_the_verifier_says_in_training(
     assert judge(folder, attention="eager").model.lm.config._attn_implementation == "eager"
 
 
-def test_a_verifier_learns_by_the_verdict_that_it_gives(questions: Settings) -> None:
+def test_a_verifier_learns_by_the_verdict_that_it_gives(questions: ConfigOf) -> None:
     """Loss and accuracy of its first step, before it has learnt, with and without likelihood."""
     trainer = build_verifier(questions(*VERIFIER, "algorithm.likelihood_coef=0.7"))
     logprobs = torch.full((1, 3), -2.0)
@@ -224,7 +222,7 @@ def test_a_verifier_learns_by_the_verdict_that_it_gives(questions: Settings) -> 
     assert statistics["accuracy"].tolist() == [1.0]
 
 
-def test_its_head_may_learn_alone(questions: Settings) -> None:
+def test_its_head_may_learn_alone(questions: ConfigOf) -> None:
     """Nothing else gets a gradient here; elsewhere that is the sign of a broken run."""
     trainer = build_verifier(
         questions(*VERIFIER, "model.value_detached=true", "algorithm.likelihood_coef=0")

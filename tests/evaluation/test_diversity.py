@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from cory import distributed
-from cory.config import Config, ConfigError, DiversityConfig
+from cory.config import ConfigError, DiversityConfig
 from cory.episode import Prompt
 from cory.evaluation.debates import MaftMetrics
 from cory.evaluation.diversity import (
@@ -33,6 +33,7 @@ from cory.functional.votes import kl_between, kl_diversity
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Policy
 from tests.support.close import assert_close
+from tests.support.composing import ConfigOf
 from tests.support.fixtures import make_tokenizer, save
 from tests.support.speaking import Script
 
@@ -76,7 +77,7 @@ def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def policies(config_of: Callable[..., Config]) -> list[Policy]:
+def policies(config_of: ConfigOf) -> list[Policy]:
     """Three critics of which no two are alike."""
     config = config_of("hardware.rollout_batch_size=2")
     bundle = ModelBundle(config.model, CPU)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scipy import stats
 
-from cory.config import Config
 from cory.episode import Prompt
 from cory.evaluation.games import Match, game_metrics, mean_with_error, win_scores
 from cory.evaluation.responses import PromptScores
 from cory.runs.files import Line
 from tests.support.building import measure
+from tests.support.composing import ConfigOf
 from tests.support.playing import build_games
 
-Settings = Callable[..., Config]
 ROLES = ("attacker", "defender")
 
 
@@ -111,7 +109,7 @@ def test_nothing_is_made_up_where_no_game_is_valid() -> None:
 
 
 @pytest.mark.slow
-def test_who_plays_whom_and_probes_are_dialogues(spag: Settings, tmp_path: Path) -> None:
+def test_who_plays_whom_and_probes_are_dialogues(spag: ConfigOf, tmp_path: Path) -> None:
     config = spag(
         *("algorithm.opponents.start=start", "evaluation.samples=3"),
         "evaluation.probes=[conversation]",
@@ -144,7 +142,7 @@ def test_who_plays_whom_and_probes_are_dialogues(spag: Settings, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_greedy_games_need_no_numbers(spag: Settings, tmp_path: Path) -> None:
+def test_greedy_games_need_no_numbers(spag: ConfigOf, tmp_path: Path) -> None:
     found = []
     for size in (4, 1):
         config = spag("algorithm.test_greedy=true", f"algorithm.game_batch={size}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from cory.inference import load_team, on_device
 from cory.runs.export import export_agents
 from cory.runtime.worker import build_components
 from cory.tasks.prompts import PromptsForm
+from tests.support.composing import ConfigOf
 from tests.support.refusals import refusal
 
 
@@ -44,7 +44,7 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
 
 
 @pytest.fixture
-def maft(maft: Callable[..., Config]) -> Callable[..., Config]:
+def maft(maft: ConfigOf) -> ConfigOf:
     """Settings of two debaters of each kind about six questions."""
     words = [
         "algorithm.agents=2",
@@ -66,7 +66,7 @@ def texts(said: list[list[Turn]]) -> list[list[str]]:
     ids=["copies", "adapters"],
 )
 def test_they_say_what_the_run_said_to_the_same_questions(
-    maft: Callable[..., Config],
+    maft: ConfigOf,
     tmp_path: Path,
     sharing: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -96,7 +96,7 @@ def test_they_say_what_the_run_said_to_the_same_questions(
 
 
 @pytest.mark.slow
-def test_what_cannot_be_asked_is_refused(maft: Callable[..., Config], tmp_path: Path) -> None:
+def test_what_cannot_be_asked_is_refused(maft: ConfigOf, tmp_path: Path) -> None:
     run_of(maft("evaluation.prompts=1"), tmp_path)
     team = load_team(tmp_path, "cpu")
     for ask, part in (
@@ -112,7 +112,7 @@ def test_what_cannot_be_asked_is_refused(maft: Callable[..., Config], tmp_path: 
     assert "there is no run" in refusal(lambda: load_team(tmp_path / "nowhere"))
 
 
-def test_a_run_from_elsewhere_does_not_let_code_run(maft: Callable[..., Config]) -> None:
+def test_a_run_from_elsewhere_does_not_let_code_run(maft: ConfigOf) -> None:
     model = maft().model
     wants = model.replace(remote_code=True)
     said = refusal(lambda: on_device(wants, "cpu", False, "x: model"))

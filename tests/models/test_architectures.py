@@ -6,7 +6,6 @@ Random models, 32 wide, of two layers, with windows of attention that are shorte
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from cory.config import Config, ConfigError
+from cory.config import ConfigError
 from cory.functional import logprobs
 from cory.functional.logprobs import pad_turns
 from cory.models import bundle as bundle_module
@@ -32,6 +31,7 @@ from cory.models.loading import load_language_model
 from cory.models.policy import Policy
 from tests.models.test_generation import PLAIN
 from tests.support.chat_models import varied
+from tests.support.composing import ConfigOf
 
 VOCABULARY, LIMIT, EOS = 64, 12, 2
 SIZES = {
@@ -108,7 +108,7 @@ def contexts(beginning: int, *lengths: int) -> list[list[int]]:
 )
 @torch.no_grad()
 def test_samplers_and_trainers_passes_are_those_of_plain_ones(
-    kind: str, config_of: Callable[..., Config], tmp_path: Path
+    kind: str, config_of: ConfigOf, tmp_path: Path
 ) -> None:
     model = random_model(kind, ARCHITECTURES[kind])
     config = config_of().model.replace(path=save(model, tmp_path))
@@ -164,7 +164,7 @@ def test_logprobs_and_exact_kl_have_the_gradients_of_plain_passes(
 
 
 def test_a_head_that_leaves_the_cap_out_is_refused(
-    config_of: Callable[..., Config], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(bundle_module, "output_head", lambda lm: lm.get_output_embeddings())
     path = save(random_model("gemma2", ARCHITECTURES["gemma2"]), tmp_path)
@@ -174,7 +174,7 @@ def test_a_head_that_leaves_the_cap_out_is_refused(
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_no_pass_is_right_for_is_refused_in_a_line(
-    kind: str, config_of: Callable[..., Config], tmp_path: Path
+    kind: str, config_of: ConfigOf, tmp_path: Path
 ) -> None:
     settings, reason = REFUSED[kind]
     path = save(random_model(kind, settings), tmp_path)
@@ -183,7 +183,7 @@ def test_what_no_pass_is_right_for_is_refused_in_a_line(
 
 
 def test_a_model_whose_masks_count_the_unwritten_cache_is_not_recorded(
-    config_of: Callable[..., Config], tmp_path: Path
+    config_of: ConfigOf, tmp_path: Path
 ) -> None:
     path = save(random_model("gpt_neo", ARCHITECTURES["gpt_neo"]), tmp_path)
     config = config_of("hardware.cuda_graphs=true", f"model.path={path}")

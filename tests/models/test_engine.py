@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,9 @@ from cory.models.bundle import ModelBundle
 from cory.models.engine import CODES, Engine, deepspeed_settings
 from cory.models.policy import Policy
 from cory.runtime.worker import build_components
-from tests.support.agents import NAMES, Settings
+from tests.support.agents import NAMES
 from tests.support.close import assert_close
-from tests.support.composing import parsed
-
-ConfigOf = Callable[..., Config]
+from tests.support.composing import ConfigOf, parsed
 
 
 def hardware(*words: str) -> HardwareConfig:
@@ -248,7 +245,7 @@ def same(ours: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
     ("stage", "precision"), [(0, "bf16"), (2, "bf16"), (3, "bf16"), (3, "fp32")]
 )
 def test_the_same_steps_as_with_an_engine_each(
-    maft: Settings, monkeypatch: pytest.MonkeyPatch, stage: int, precision: str
+    maft: ConfigOf, monkeypatch: pytest.MonkeyPatch, stage: int, precision: str
 ) -> None:
     """Trained in turn and again, to the last bit: bf16 must not drop what was too small for it."""
     config = maft(
@@ -278,7 +275,7 @@ def test_the_same_steps_as_with_an_engine_each(
         assert same(weights_of(policy), weights_of(others[name]))
 
 
-def test_fp16_begins_with_the_first_scale(maft: Settings) -> None:
+def test_fp16_begins_with_the_first_scale(maft: ConfigOf) -> None:
     """Each training on its own: the scale of the loss is not another policy's."""
     policies = built(maft(*SETTINGS, "hardware.zero_stage=2"))
     engine = policies[NAMES[0]].engine

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from cory.models.bundle import ModelBundle
 from cory.runs.export import export_agents
 from tests.support.building import LetterShare, build, steps
 from tests.support.chat_models import FAMILIES, save_chat_model, varied
-from tests.support.composing import parsed
+from tests.support.composing import ConfigOf, parsed
 from tests.support.refusals import refusal
 
 # what a template puts after an answer that ends a model's turn
@@ -31,7 +30,7 @@ QUESTION = "Tom has 3 apples."
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_turn_ends_where_the_template_ends_it(
-    family: str, config_of: Callable[..., Config], tmp_path: Path
+    family: str, config_of: ConfigOf, tmp_path: Path
 ) -> None:
     path = save_chat_model(family, tmp_path)
     bundle = ModelBundle(config_of().model.replace(path=path, chat=True), torch.device("cpu"))

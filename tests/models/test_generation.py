@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,12 @@ from transformers import (
     PreTrainedModel,
 )
 
-from cory.config import Config, SamplingConfig
+from cory.config import SamplingConfig
 from cory.models import generation
 from cory.models.generation import Response, draw_limit, generate, inverse_cdf, warp
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
+from tests.support.composing import ConfigOf
 
 PLAIN = SamplingConfig(
     temperature=1.0,
@@ -120,9 +120,7 @@ def test_what_was_said_before_is_penalised_too(model: PreTrainedModel) -> None:
 
 
 @pytest.mark.slow
-def test_settings_reach_the_passes(
-    config_of: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_reach_the_passes(config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight responses of each agent, three at once; turns are scored two at once."""
     words = ["hardware.rollout_batch_size=2", "hardware.generation_batch_size=3"]
     words.append("hardware.cuda_graphs=true")

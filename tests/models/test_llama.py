@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from peft.tuners.lora import LoraLayer
 
-from cory.config import Config
 from cory.episode import Asked, Turn
 from cory.memory import Shape, parts_of
 from cory.models.loading import load_language_model, nf4, skeleton
@@ -16,7 +13,7 @@ from cory.models.lora import adapted_layers
 from cory.models.policy import PPOPolicy
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
-from tests.support.composing import parsed
+from tests.support.composing import ConfigOf, parsed
 from tests.support.llama import BOS, EOS, LAYERS
 
 Agents = dict[str, PPOPolicy]
@@ -26,7 +23,7 @@ GREEDY = None
 
 
 @pytest.fixture(scope="session")
-def llama_config(config_of: Callable[..., Config], llama: str) -> Callable[..., Config]:
+def llama_config(config_of: ConfigOf, llama: str) -> ConfigOf:
     """The settings of conf/model/llama2_7b_chat.yaml, on the small model in float32."""
     base = [
         "model=llama2_7b_chat",
@@ -39,7 +36,7 @@ def llama_config(config_of: Callable[..., Config], llama: str) -> Callable[..., 
 
 
 @pytest.fixture(scope="module", params=["none", "nf4"])
-def agents(request: pytest.FixtureRequest, llama_config: Callable[..., Config]) -> Agents:
+def agents(request: pytest.FixtureRequest, llama_config: ConfigOf) -> Agents:
     """Away from the base, and from each other."""
     config = llama_config(f"model.quantisation={request.param}", "algorithm.score_scaling=none")
     agents = build(config, reward=LetterShare()).agents
@@ -51,7 +48,7 @@ def agents(request: pytest.FixtureRequest, llama_config: Callable[..., Config]) 
     return agents
 
 
-def test_adapters_lie_where_the_conf_file_says(llama_config: Callable[..., Config]) -> None:
+def test_adapters_lie_where_the_conf_file_says(llama_config: ConfigOf) -> None:
     config = llama_config()
     assert (config.model.quantisation, config.model.sharing) == ("nf4", "adapters")
     agents = build(config, reward=LetterShare()).agents

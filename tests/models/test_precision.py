@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from cory import inference
-from cory.config import Config, parse_config
+from cory.config import parse_config
 from cory.models import attention
 from cory.models.actor_critic import (
     products,
@@ -36,7 +36,7 @@ from cory.models.paths import CPU_HAS_BF16
 from cory.runtime import worker as build_module
 from tests.models.test_generation import PLAIN
 from tests.support.building import LetterShare, build
-from tests.support.composing import compose_config, parsed
+from tests.support.composing import ConfigOf, compose_config, parsed
 from tests.support.llama import save_llama
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -143,7 +143,7 @@ def test_stored_as_products_a_frozen_model_gives_the_same_bits(
     ],
 )
 def test_what_never_trains_is_stored_in_the_precision_of_its_products(
-    config_of: Callable[..., Config], words: list[str], stored: bool
+    config_of: ConfigOf, words: list[str], stored: bool
 ) -> None:
     for agent in build(config_of(MIXED, *words), reward=LetterShare()).agents.values():
         with agent.engine.whole():

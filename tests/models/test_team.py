@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from cory.config import Config, ConfigError
+from cory.config import ConfigError
 from cory.functional.logprobs import pad_turns
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.bundle import ModelBundle
 from tests.models.test_engine import model_of
 from tests.support.building import build
 from tests.support.close import assert_close
+from tests.support.composing import ConfigOf
 from tests.support.refusals import refusal
 
-ConfigOf = Callable[..., Config]
 CONTEXTS = [[5, 9, 40], [7], [11, 12, 13, 14, 15, 16, 17]]
 RESPONSES = [[20, 21], [22, 23, 24, 25], [26]]
 INPUTS = pad_turns(CONTEXTS, RESPONSES, 0)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from cory.config import Config
 from cory.endpoint import Endpoint
 from cory.models.tokenization import Texts, apart
 from tests.support.building import LetterShare, build
@@ -17,6 +15,7 @@ from tests.support.chat_models import chat_tokenizer, save_chat_model
 from tests.support.chat_server import CONFIG, ChatServer, Said, asks
 from tests.support.chat_server import reply as completion
 from tests.support.close import assert_close
+from tests.support.composing import ConfigOf
 
 
 @pytest.mark.parametrize(
@@ -92,9 +91,7 @@ def test_an_imitated_answer_ends_thinking_that_the_template_has_begun() -> None:
 
 
 @pytest.mark.slow
-def test_an_observer_and_the_judge_see_no_thinking(
-    config_of: Callable[..., Config], tmp_path: Path
-) -> None:
+def test_an_observer_and_the_judge_see_no_thinking(config_of: ConfigOf, tmp_path: Path) -> None:
     """All tokens are in the batch that is learnt; the metrics count those of thinking."""
     path = save_chat_model("qwen3", tmp_path / "model", tie_word_embeddings=False)
     lm = AutoModelForCausalLM.from_pretrained(path)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from cory.config import Config, ConfigError
+from cory.config import ConfigError
 from cory.episode import Asked
 from cory.models import policy
 from cory.models.bundle import ModelBundle
@@ -22,7 +22,7 @@ from cory.models.generation import Response
 from cory.models.loading import load_tokenizer
 from cory.models.tokenization import Texts
 from cory.runtime.worker import build_components
-from tests.support.composing import parsed
+from tests.support.composing import ConfigOf, parsed
 from tests.support.llama import BOS, CHAT, llama_tokenizer
 
 TEXT = "I know the word! It is film"
@@ -118,9 +118,6 @@ def test_what_a_policy_said_is_what_its_tokens_add(
     speaker = policy.Policy(plain, model, None, parsed().hardware)
     (turn,) = speaker.turns([Asked("the film is", "solo")], 9, None)
     assert turn.response == " good"
-
-
-ConfigOf = Callable[..., Config]
 
 
 def bundle(path: str, *words: str) -> ModelBundle:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from cory.config import Config, PythonRewardConfig, SumConfig
+from cory.config import PythonRewardConfig, SumConfig
 from cory.episode import Episode, Prompt, Turn, further_columns
 from cory.rewards import RunFacts, WeightedSum
 from cory.runtime.loop import Loop
 from tests.support.building import CLASSIFIER, build, measure
-from tests.support.composing import parsed
+from tests.support.composing import ConfigOf, parsed
 
 LENGTH = """
 def score(completions, log_metric, trainer_state, **kwargs):
@@ -79,7 +79,7 @@ def test_seconds_of_an_evaluation_keep_the_name_of_their_part() -> None:
 
 @pytest.mark.slow
 def test_a_run_logs_each_part(
-    config_of: Callable[..., Config], mine: Callable[[str], PythonRewardConfig], tmp_path: Path
+    config_of: ConfigOf, mine: Callable[[str], PythonRewardConfig], tmp_path: Path
 ) -> None:
     config = config_of()
     tone = CLASSIFIER.replace(path=config.reward.path)

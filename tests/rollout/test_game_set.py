@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from cory.config import Config
 from cory.games.rules import BROKE_RULES, rules_of
 from cory.rewards.game_outcome import GameOutcome
 from cory.runs import signals
@@ -17,14 +15,14 @@ from cory.runs.files import read_lines
 from cory.runs.signals import Stopped
 from cory.runtime.worker import build_components
 from cory.trainers.offline import OfflineTrainer
+from tests.support.composing import ConfigOf
 from tests.support.playing import build_games
 
-Settings = Callable[..., Config]
 TABOO = rules_of("taboo", "words")
 
 
 @pytest.fixture
-def self_play(spag: Settings) -> Settings:
+def self_play(spag: ConfigOf) -> ConfigOf:
     six = ("algorithm.prompts_per_iteration=6", "algorithm.threshold=-0.5")
     return lambda *overrides: spag(*six, *overrides)
 
@@ -36,7 +34,7 @@ def lines_of(path: Path) -> dict[int, str]:
 
 
 def test_a_stop_in_the_middle_of_a_collection_loses_no_game(
-    self_play: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    self_play: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = self_play()
     whole = build_games(config)
@@ -67,7 +65,7 @@ def test_a_stop_in_the_middle_of_a_collection_loses_no_game(
 
 @pytest.mark.slow
 def test_games_do_not_depend_on_how_many_are_played_at_once(
-    self_play: Settings, tmp_path: Path
+    self_play: ConfigOf, tmp_path: Path
 ) -> None:
     """A table's games have numbers of their own; within it, the model's batch changes nothing."""
     path = tmp_path / "run" / "games" / "epoch_000.jsonl"
@@ -79,7 +77,7 @@ def test_games_do_not_depend_on_how_many_are_played_at_once(
     assert found[0] == found[1] == found[2]
 
 
-def test_collect_only_then_train_only(self_play: Settings, tmp_path: Path) -> None:
+def test_collect_only_then_train_only(self_play: ConfigOf, tmp_path: Path) -> None:
     """What one run collected, another learns from, token by token."""
     only = build_games(self_play("algorithm.iterations=1", "algorithm.collect_only=true"))
     before = {k: v.clone() for k, v in only.policy.model.state_dict().items()}
@@ -102,7 +100,7 @@ def test_collect_only_then_train_only(self_play: Settings, tmp_path: Path) -> No
     assert sampled and sampled <= ids(whole)  # not what their texts would be encoded as
 
 
-def test_token_ids_of_another_model_are_not_learnt(self_play: Settings, tmp_path: Path) -> None:
+def test_token_ids_of_another_model_are_not_learnt(self_play: ConfigOf, tmp_path: Path) -> None:
     build_games(self_play("algorithm.iterations=1", "algorithm.collect_only=true")).step(0)
     path = tmp_path / "run" / "games" / "epoch_000.jsonl"
     path.write_text(path.read_text().replace('"tokenizer": "', '"tokenizer": "another'))
@@ -123,7 +121,7 @@ def test_token_ids_of_another_model_are_not_learnt(self_play: Settings, tmp_path
 
 
 def test_games_in_the_form_of_spag_s_released_files_are_learnt(
-    self_play: Settings, tmp_path: Path
+    self_play: ConfigOf, tmp_path: Path
 ) -> None:
     """Who won is judged, whatever `winner` is; what follows the last turn is left out."""
     said = {
@@ -173,7 +171,7 @@ def test_games_in_the_form_of_spag_s_released_files_are_learnt(
     ]
 
 
-def test_only_broken_rules_lose_a_game(spag: Settings) -> None:
+def test_only_broken_rules_lose_a_game(spag: ConfigOf) -> None:
     reward = build_components(spag("reward.broken_rules=lose")).reward
     assert isinstance(reward, GameOutcome)
     assert (

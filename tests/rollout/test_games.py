@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cory.config import Config, ConfigError
+from cory.config import ConfigError
 from cory.episode import Asked, Context, Prompt, Turn
 from cory.evaluation.games import Match
 from cory.games.rules import GameState, rules_of
@@ -20,6 +20,7 @@ from cory.rollout.scheduler import RollOut
 from cory.runtime.worker import build_components
 from cory.tasks.game import GameTask
 from tests.support.chat_models import save_chat_model
+from tests.support.composing import ConfigOf
 from tests.support.llama import save_llama
 from tests.support.playing import (
     IMITATION,
@@ -133,7 +134,7 @@ def test_the_oldest_utterances_are_left_out_of_what_does_not_fit() -> None:
 
 
 def test_the_first_prompt_counts_as_the_model_is_shown_it(
-    config_of: Callable[..., Config], tmp_path: Path
+    config_of: ConfigOf, tmp_path: Path
 ) -> None:
     """With the token that begins every text, where the tokenizer adds one."""
     path = save_llama(tmp_path / "llama")

@@ -12,13 +12,14 @@ from cory.config import Config
 from cory.episode import Asked
 from cory.trainers.offline import OfflineTrainer
 from tests.support.building import measure
+from tests.support.composing import ConfigOf
 from tests.support.playing import build_games
 
 Build = Callable[..., tuple[OfflineTrainer, Config]]
 
 
 @pytest.fixture
-def trainer_of(spag: Callable[..., Config]) -> Build:
+def trainer_of(spag: ConfigOf) -> Build:
     def build(*words: str) -> tuple[OfflineTrainer, Config]:
         config = spag("evaluation.probes=[]", "algorithm.threshold=-0.5", *words)
         return build_games(config), config

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from cory.config import Config, ConfigError
 from cory.runs.checkpoint import Checkpoints
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build, steps
+from tests.support.composing import ConfigOf
 
-ConfigOf = Callable[..., Config]
 SETTINGS = [
     "algorithm.swap_every=2",
     "algorithm.score_scaling=normalise",

@@ -18,10 +18,10 @@ from cory.models.policy import PPOPolicy
 from cory.runs.export import export_agents, start_from
 from tests.support.building import LetterShare, build
 from tests.support.commands import metrics
+from tests.support.composing import ConfigOf
 from tests.support.refusals import refusal
 from tests.support.warm import WarmCommand
 
-ConfigOf = Callable[..., Config]
 CONTEXT = "the movie was"
 
 

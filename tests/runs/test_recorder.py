@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from cory.config import Config, ConfigError
 from cory.runs.files import read_lines
 from cory.runs.recorder import Recorder
 from cory.user_function import load_function
+from tests.support.composing import ConfigOf
 
-ConfigOf = Callable[..., Config]
 NAMES = ("metrics.jsonl", "times.jsonl", "samples.jsonl", "prompt_scores.jsonl")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -11,7 +10,6 @@ from cory.runtime.worker import build_components
 from cory.trainers.sanity_checks import byte_sum
 from cory.trainers.supervised import CollectedExamples, SupervisedTrainer
 
-Settings = Callable[..., Config]
 NAMES = ["generation_0", "generation_1", "generation_2", "critic_0", "critic_1", "critic_2"]
 # beside the settings of the `questions` fixture
 MAFT = [

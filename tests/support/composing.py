@@ -8,7 +8,7 @@ A file of conf/ is read once per process, and a choice of options composed once.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -35,6 +35,7 @@ from cory.runtime.hydra_setup import compose
 from tests.support.commands import last_wins
 
 ROOT = Path(__file__).resolve().parents[2]
+ConfigOf = Callable[..., Config]  # the checked settings with these words beside others
 CONF = ROOT / "conf"
 # words with which Hydra reads files elsewhere, or that concern Hydra itself
 OF_HYDRA = ("hydra.", "hydra/", "+hydra", "-")

@@ -23,11 +23,11 @@ from transformers import (
 )
 
 from cory import train
-from cory.config import Config
 from cory.models.engine import start_process_group
 from tests.support.agents import MAFT
 from tests.support.building import SMALL, asked, small_config
 from tests.support.commands import last_wins
+from tests.support.composing import ConfigOf
 from tests.support.llama import save_llama
 from tests.support.playing import SPAG, game_config
 from tests.support.warm import WarmCommand
@@ -214,7 +214,7 @@ def process_group() -> None:
 @pytest.fixture(scope="session")
 def config_of(
     tiny_model: str, tiny_judge: str, reviews_file: Path, process_group: None
-) -> Callable[..., Config]:
+) -> ConfigOf:
     """Checked settings of a small run on the tiny random models: `config_of(*overrides)`."""
     base = on_reviews(tiny_model, tiny_judge, reviews_file)
     return lambda *overrides: small_config(base, *overrides)
@@ -230,24 +230,20 @@ def questions_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def questions(
-    config_of: Callable[..., Config], tiny_model: str, questions_file: Path
-) -> Callable[..., Config]:
+def questions(config_of: ConfigOf, tiny_model: str, questions_file: Path) -> ConfigOf:
     """The same for a task with answers, evaluated by four responses: `questions(*overrides)`."""
     base = [f"model.path={tiny_model}", *asked(questions_file)]
     return lambda *overrides: small_config(base, *overrides)
 
 
 @pytest.fixture
-def spag(
-    config_of: Callable[..., Config], tiny_model: str, tmp_path: Path
-) -> Callable[..., Config]:
+def spag(config_of: ConfigOf, tiny_model: str, tmp_path: Path) -> ConfigOf:
     """Settings of self-play with a random model: `spag(*overrides)`."""
     base = [*SPAG, f"model.path={tiny_model}", f"run_dir={tmp_path}/run"]
     return lambda *overrides: game_config(base, *overrides)
 
 
 @pytest.fixture
-def maft(questions: Callable[..., Config], tmp_path: Path) -> Callable[..., Config]:
+def maft(questions: ConfigOf, tmp_path: Path) -> ConfigOf:
     """Settings of Multiagent Finetuning with random models: `maft(*overrides)`."""
     return lambda *overrides: questions(*MAFT, f"run_dir={tmp_path}", *overrides)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 
-from cory.config import Config
 from cory.episode import Batch, Turn, turns_of
 from cory.models.policy import PPOPolicy
 from cory.trainers.estimates import Estimate
 from cory.trainers.ppo import PPOTrainer
 from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, build, noise_in
+from tests.support.composing import ConfigOf
 
-ConfigOf = Callable[..., Config]
 BF16 = "model.precision=bf16"
 WORDS = ["algorithm=cory", "algorithm.epochs=1", "algorithm.learning_rate=1e-3"]
 WORDS += ["algorithm.kl_estimator=full"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,9 @@ from cory.trainers.ppo import PPOTrainer
 from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
+from tests.support.composing import ConfigOf
 from tests.support.refusals import refusal
 
-ConfigOf = Callable[..., Config]
 CENTRAL = ["algorithm.critic=central", "algorithm.critic_template='{prompt}~|~{said}~|~{role}'"]
 DEBATE = [
     *("algorithm=maporl", "algorithm.turns=2", "algorithm.param_sharing=per_agent"),
@@ -102,13 +101,13 @@ def test_in_a_debate_answers_of_the_same_round_are_shown(questions: ConfigOf) ->
 
 
 @pytest.fixture
-def team(config_of: ConfigOf, tmp_path: Path) -> Callable[..., Config]:
+def team(config_of: ConfigOf, tmp_path: Path) -> ConfigOf:
     (tmp_path / "side.py").write_text(PLAY)
     words = ["algorithm=team", f"algorithm.play={tmp_path / 'side.py'}:play"]
     return lambda *more: config_of(*words, "algorithm.agents=[one,two]", *CENTRAL, *more)
 
 
-def test_of_a_team_what_was_asked_before_a_turn_was_said(team: Callable[..., Config]) -> None:
+def test_of_a_team_what_was_asked_before_a_turn_was_said(team: ConfigOf) -> None:
     trainer = rolled_out(team())
     first, left, right, last = trainer.episodes[0].turns
     assert [turn.role for turn in (first, left, right, last)] == ["first", "left", "right", "last"]

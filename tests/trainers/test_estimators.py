@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -19,8 +19,8 @@ from cory.trainers.sanity_checks import FirstUpdateError
 from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, Updated, build, updates_of
 from tests.support.close import assert_close
+from tests.support.composing import ConfigOf
 
-ConfigOf = Callable[..., Config]
 GRPO = ["algorithm=grpo", "algorithm.samples_per_prompt=4"]  # two groups of four
 
 

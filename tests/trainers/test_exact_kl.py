@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
-from cory.config import Config
 from cory.episode import Batch, turns_of
 from cory.functional.logprobs import full_kl
 from cory.models.actor_critic import response_states
@@ -19,8 +17,8 @@ from cory.trainers.ppo import Objective, PPOTrainer
 from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, build, uneven
 from tests.support.close import assert_close
+from tests.support.composing import ConfigOf
 
-ConfigOf = Callable[..., Config]
 FULL = ["algorithm.kl_in=loss", "algorithm.kl_loss=full"]
 WORDS = ["algorithm=ppo", "algorithm.epochs=1", "algorithm.kl_coef=0.7", "algorithm.value_coef=0"]
 WORDS += ["algorithm.learning_rate=1e-2", "hardware.microbatch_size=2"]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cory.config import Config
 from cory.trainers.steps import Stage, paced
 from tests.support.building import LetterShare, build
+from tests.support.composing import ConfigOf
 from tests.support.supervising import VERIFIER, build_verifier
 
-Settings = Callable[..., Config]
 FALLING = ("algorithm.schedule=linear", "algorithm.warmup=0.25", "algorithm.final_share=0.2")
 
 
@@ -50,7 +48,7 @@ def test_a_rate_is_set_right_before_its_step() -> None:
     assert rates == pytest.approx([10 * linear(0.625), 10 * linear(0.875)])
 
 
-def test_ppo_goes_through_its_schedule_once_in_a_run(config_of: Settings) -> None:
+def test_ppo_goes_through_its_schedule_once_in_a_run(config_of: ConfigOf) -> None:
     words = ("algorithm.iterations=4", "algorithm.epochs=2", "algorithm.minibatch_size=4")
     config = config_of("algorithm=cory", "algorithm.swap_every=2", *words, *FALLING)
     trainer = build(config, LetterShare())
@@ -63,7 +61,7 @@ def test_ppo_goes_through_its_schedule_once_in_a_run(config_of: Settings) -> Non
         assert found == pytest.approx(expected[3::4])  # of the last step
 
 
-def test_a_verifier_goes_through_its_schedule_once_in_a_run(questions: Settings) -> None:
+def test_a_verifier_goes_through_its_schedule_once_in_a_run(questions: ConfigOf) -> None:
     """However many examples an iteration finds."""
     config = questions(*VERIFIER, *FALLING, "algorithm.epochs=2")
     trainer = build_verifier(config)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from cory.config import Config
 from cory.functional.losses import self_play_loss
 from cory.trainers.offline import OfflineExample, OfflineTrainer
 from cory.trainers.sanity_checks import FirstUpdateError
+from tests.support.composing import ConfigOf
 from tests.support.playing import (
     IMITATION,
     build_games,
@@ -22,7 +21,6 @@ from tests.support.playing import (
     write_instructions,
 )
 
-Settings = Callable[..., Config]
 # three games that attackers win and one of a defender's; words of 6 train words
 GAMES = [
     played("movie", "attacker", "it is a good film", "the movie"),
@@ -43,7 +41,7 @@ SEVEN_WORDS = [  # to train on, with room for what is said of them
 
 
 @pytest.fixture
-def imitation(config_of: Settings, tiny_model: str, tmp_path: Path) -> Settings:
+def imitation(config_of: ConfigOf, tiny_model: str, tmp_path: Path) -> ConfigOf:
     """Imitation of GAMES; all four words are trained on."""
     base = [
         *IMITATION,
@@ -66,7 +64,7 @@ def logprob(trainer: OfflineTrainer, said: OfflineExample) -> float:
     return sum(logp[p - 1, ids[0, p]].item() for p in places) / len(said.response_ids)
 
 
-def test_imitation_loss_by_hand(imitation: Settings) -> None:
+def test_imitation_loss_by_hand(imitation: ConfigOf) -> None:
     """The first step of a set: the loss is the weighted mean of -log p, since the KL is 0."""
     config = imitation("algorithm.iterations=1", "algorithm.prompts_per_iteration=4",
                        "algorithm.minibatch_size=8", "algorithm.kl_coef=0.5")  # fmt: skip
@@ -96,7 +94,7 @@ def test_imitation_loss_by_hand(imitation: Settings) -> None:
 
 
 @pytest.mark.slow
-def test_every_set_is_a_stage_of_its_own(spag: Settings) -> None:
+def test_every_set_is_a_stage_of_its_own(spag: ConfigOf) -> None:
     """Two sets of two iterations of one minibatch each: what is sampled is what is learnt."""
     trainer = build_games(
         spag(
@@ -136,7 +134,7 @@ def test_every_set_is_a_stage_of_its_own(spag: Settings) -> None:
     ],
 )
 def test_a_won_game_by_hand(
-    spag: Settings,
+    spag: ConfigOf,
     tmp_path: Path,
     words: list[str],
     worth: list[float],
@@ -163,7 +161,7 @@ def test_a_won_game_by_hand(
     assert metrics["offline/push/agent_0"] == pytest.approx(push, abs=1e-4)
 
 
-def test_instructions_stand_beside_games(imitation: Settings, tmp_path: Path) -> None:
+def test_instructions_stand_beside_games(imitation: ConfigOf, tmp_path: Path) -> None:
     """The loss is that of the games plus alpha times that of the instructions."""
     path = write_instructions(tmp_path / "instructions.jsonl")
     changes = [
@@ -185,7 +183,7 @@ def test_instructions_stand_beside_games(imitation: Settings, tmp_path: Path) ->
     assert only["offline/loss/agent_0"] == pytest.approx(only["offline/nll_sft/agent_0"], rel=1e-5)
 
 
-def test_neither_padding_nor_microbatches_change_anything(imitation: Settings) -> None:
+def test_neither_padding_nor_microbatches_change_anything(imitation: ConfigOf) -> None:
     changes = [
         "algorithm.iterations=1",
         "algorithm.prompts_per_iteration=4",
@@ -202,7 +200,7 @@ def test_neither_padding_nor_microbatches_change_anything(imitation: Settings) -
 
 
 def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
-    spag: Settings,
+    spag: ConfigOf,
 ) -> None:
     config = spag(
         "algorithm.iterations=3",
@@ -230,7 +228,7 @@ def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
     )
 
 
-def test_a_training_pass_that_disagrees_is_found(spag: Settings) -> None:
+def test_a_training_pass_that_disagrees_is_found(spag: ConfigOf) -> None:
     trainer = build_games(spag("algorithm.threshold=-0.5"))
     reckon = trainer._logprobs
     trainer._logprobs = lambda rows: [x - 0.1 for x in reckon(rows)]  # type: ignore[method-assign]
@@ -238,7 +236,7 @@ def test_a_training_pass_that_disagrees_is_found(spag: Settings) -> None:
         trainer.step(0)
 
 
-def test_the_loss_is_the_one_of_the_settings(spag: Settings) -> None:
+def test_the_loss_is_the_one_of_the_settings(spag: ConfigOf) -> None:
     trainer = build_games(
         spag(
             "algorithm.clip_range=0.1",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from cory.config import Config
 from cory.episode import Episode, Prompt
 from cory.models.engine import Engine
 from cory.models.policy import PPOPolicy
@@ -18,9 +16,8 @@ from cory.trainers.ppo import PPOTrainer, TrainingDiverged
 from cory.trainers.sanity_checks import FirstUpdateError, byte_sum
 from tests.support.building import LetterShare, build, measure, steps
 from tests.support.close import assert_close
+from tests.support.composing import ConfigOf
 from tests.support.speaking import Script
-
-ConfigOf = Callable[..., Config]
 
 
 def weights(agent: PPOPolicy) -> list[int]:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from cory.config import Config
 from cory.episode import Episode
 from cory.models import policy
 from cory.models.generation import Response
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build, measure, steps
+from tests.support.composing import ConfigOf
 from tests.support.fixtures import END
 
-ConfigOf = Callable[..., Config]
 DROPOUT = "model.rollout_dropout=true"
 # a policy that stays what it is, so that the sampler alone can be another one
 STILL = ["algorithm.learning_rate=1e-9", "algorithm.epochs=1"]

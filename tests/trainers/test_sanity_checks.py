@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from cory.config import Config
 from cory.models.engine import Engine
 from cory.models.policy import PPOPolicy
 from cory.trainers import sanity_checks
@@ -21,8 +19,7 @@ from cory.trainers.sanity_checks import (
     typical_worst,
 )
 from tests.support.building import LetterShare, build, steps
-
-ConfigOf = Callable[..., Config]
+from tests.support.composing import ConfigOf
 
 
 @pytest.mark.parametrize(

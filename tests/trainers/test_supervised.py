@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,10 @@ from cory.trainers.steps import TrainingDiverged
 from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer, response_nll
 from tests.support.close import assert_close
 from tests.support.commands import metrics
+from tests.support.composing import ConfigOf
 from tests.support.supervising import VERIFIER, build_verifier
 from tests.support.warm import WarmCommand
 
-Settings = Callable[..., Config]
 LABELS = [1.0, 0.0, 1.0, 1.0, 0.0]
 EXAMPLES = [
     Example([40 + number] * (1 + number), list(range(60, 62 + number)), label)
@@ -57,7 +56,7 @@ def by_hand(trainer: SupervisedTrainer, examples: list[Example], average: str) -
 @pytest.mark.parametrize(
     ("loss", "average"), [(token_bce, "tokens"), (response_nll, "tokens"), (token_bce, "responses")]
 )
-def test_a_step_is_the_one_worked_by_hand(questions: Settings, loss: Any, average: str) -> None:
+def test_a_step_is_the_one_worked_by_hand(questions: ConfigOf, loss: Any, average: str) -> None:
     """Five examples in minibatches of eight: three rows are absent and change nothing."""
     words = ("algorithm.minibatch_size=8", "hardware.microbatch_size=4")
     config = questions(*VERIFIER, *words, f"algorithm.average={average}")
@@ -87,7 +86,7 @@ def test_a_step_is_the_one_worked_by_hand(questions: Settings, loss: Any, averag
 
 
 def test_an_iteration_without_examples_steps_nothing_and_is_counted(
-    questions: Settings,
+    questions: ConfigOf,
 ) -> None:
     trainer = build_verifier(questions(*VERIFIER), letters="")  # nothing is right
     before = weights(trainer)
@@ -102,7 +101,7 @@ def test_an_iteration_without_examples_steps_nothing_and_is_counted(
     assert again.step(2)["verifier/idle"] == 3
 
 
-def test_a_loss_that_is_no_number_stops_the_run(questions: Settings) -> None:
+def test_a_loss_that_is_no_number_stops_the_run(questions: ConfigOf) -> None:
     trainer = trainer_of(questions(*VERIFIER), EXAMPLES)
     trainer.loss = lambda logprobs, values, labels, mask: (values * math.nan, {})
     with pytest.raises(TrainingDiverged, match="iteration 1: verifier/loss is not finite"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,11 +9,11 @@ import pytest
 import torch
 
 from cory.algorithms.cory import transfer_metrics
-from cory.config import Config
 from cory.episode import Batch, Episode, Prompt, Turn
 from cory.functional.logprobs import copied_share, distinct_share
 from cory.trainers.estimates import agent_metrics
 from tests.support.building import LetterShare, build
+from tests.support.composing import ConfigOf
 
 EOS = 0
 
@@ -94,7 +93,7 @@ def test_sampler_gap_by_hand() -> None:
     assert agent_metrics(agent, turns, batch)["objective/score_std/agent_0"] == 1
 
 
-def test_a_step_logs_them_by_agent_and_by_role(config_of: Callable[..., Config]) -> None:
+def test_a_step_logs_them_by_agent_and_by_role(config_of: ConfigOf) -> None:
     trainer = build(config_of("algorithm=cory", "algorithm.swap_every=1"), LetterShare())
     eos = trainer.agents["agent_0"].bundle.tokenizer.eos_token_id
     trainer.step(0)

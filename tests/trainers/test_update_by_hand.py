@@ -6,14 +6,12 @@ out, or takes one setting for another, gives other numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from cory.config import Config
 from cory.episode import turns_of
 from cory.models.bundle import ModelBundle
 from cory.trainers.estimates import Estimate
@@ -21,8 +19,8 @@ from cory.trainers.ppo import PPOTrainer
 from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, Updated, build, noise_in, uneven, updates_of
 from tests.support.close import assert_close
+from tests.support.composing import ConfigOf
 
-ConfigOf = Callable[..., Config]
 AGENTS, ITERATIONS = ("agent_0", "agent_1"), 4
 SETTINGS = {
     "epochs": 1,
