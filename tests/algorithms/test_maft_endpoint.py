@@ -13,9 +13,8 @@ from cory.episode import Metrics
 from cory.evaluation.responses import EvalRequest
 from cory.runs.files import Line
 from cory.runtime.worker import build_components
-from tests.support.chat_server import Body, ChatServer, Said, failure, reply
+from tests.support.chat_server import Body, ChatServer, Said, reply
 from tests.support.composing import ConfigOf
-from tests.support.refusals import refusal
 
 KEY = "sk-never-to-be-written"
 ANSWERS = ("It is 7.", "I get 6.", "So 7.")
@@ -90,27 +89,3 @@ def test_three_agents_debate_and_are_told_summaries(
     turns = lines[0]["turns"]
     assert [turn["agent"] for turn in turns] == ["single"] * 6
     assert turns[0]["context"] is None and json.loads(turns[3]["context"]) == second["messages"]
-
-
-@pytest.mark.slow
-def test_a_run_that_begins_again_pays_for_nothing_twice(
-    config_to: ConfigOf, server: ChatServer, tmp_path: Path
-) -> None:
-    server.answer = lambda number, body: (
-        failure(400, "down") if number == 13 else answer(number, body)
-    )
-    assert "model wise: Error code: 400" in refusal(lambda: evaluated(config_to()))
-    assert len(server.asked) == 14
-    found, lines = evaluated(config_to())
-    assert len(server.asked) == 14 + 5 and found["eval/endpoint_requests/team"] == 18
-    # also with other roll-outs
-    again, same = evaluated(config_to("hardware.rollout_batch_size=8"))
-    assert len(server.asked) == 19 and same == lines and again == found
-    keys = [json.loads(line)["key"] for line in (tmp_path / "endpoint.jsonl").open()]
-    assert len(set(keys)) == 18
-    assert {key.partition("evaluation/")[2].partition("/")[2] for key in keys} == {
-        *(f"debater_{agent}/{turn}" for turn in range(2) for agent in range(3)),
-        *(f"summariser_{agent}/0" for agent in range(3)),
-    }
-    for path in tmp_path.rglob("*.jsonl"):
-        assert KEY.encode() not in path.read_bytes()

@@ -352,6 +352,11 @@ def test_fixed_agents_may_share_a_model_that_nobody_trains(
         for name, expected in (("two", first), ("three", second), ("two", first)):
             (turn,) = actors[name].turns([Asked("It was", "solo")], 6, None)
             assert turn is not None and turn.response_ids == expected
+    held = [part.what for part in parts_of(team.components.config)]
+    assert (held.count("Adam's two moments"), held.count("reference")) == (
+        1,
+        2 if sharing == "copies" else 1,
+    )
     elsewhere = [*words, "members.two.model.path=asset:tiny"]
     assert "was trained with members.two.model.path" in refusal(
         lambda: build(config_of(*elsewhere))

@@ -29,7 +29,13 @@ LETTERS = [
     "evaluation.probes=[]",
 ]
 ADAPTERS = ["model.sharing=adapters", "model.adapter.targets=null"]
-LAYOUTS = {"one": [], "two": ["hardware.processes=2", "hardware.zero_stage=3"]}
+LAYOUTS = {
+    "one": [],
+    "two": [
+        *("hardware.processes=2", "hardware.zero_stage=3"),
+        *("hardware.microbatch_size=1", "hardware.rollout_batch_size=3"),
+    ],
+}
 Run = Callable[..., WarmCommand]
 
 

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from cory.config import Config
 from cory.episode import Batch
-from cory.memory import parts_of
 from cory.seeding import uniforms
 from cory.trainers.estimates import Estimate
 from tests.support.building import LetterShare, build, measure, steps, updates_of
@@ -190,22 +189,6 @@ def test_a_fixed_agent_speaks_and_never_learns(team: ConfigOf) -> None:
     assert "objective/kl/one" in first and "objective/kl/two" not in first
     start = trainer.actors["two"]
     assert start.frozen and not trainer.actors["one"].frozen  # type: ignore[attr-defined]
-
-
-def test_a_fixed_agent_may_be_another_model(team: ConfigOf, tmp_path: Path) -> None:
-    """The second model speaks as it came, in training and when the team is asked."""
-    text = returning('{"one": float("e" in again.text)}').replace("len(again.text) > 6", "True")
-    words = ["algorithm.fixed={two:start}", "+model@members.two.model=tiny_2x"]
-    config = team(text, *words)
-    held = [part.what for part in parts_of(config)]
-    assert held.count("Adam's two moments") == 1 and held.count("reference") == 2
-    trainer = build(config)
-    trainer.step(0)
-    two: Any = trainer.actors["two"]
-    assert two.bundle.config.name == "tiny_2x"
-    assert {t.agent for e in trainer.episodes for t in e.turns if t.role == "two"} == {"two"}
-    pool = ["algorithm.fixed={two:pool}", words[1]]
-    assert "two must have the model of one, whose" in refusal(lambda: team(text, *pool))
 
 
 def test_an_evaluation_has_the_teams_score_and_each_agents(team: ConfigOf, tmp_path: Path) -> None:

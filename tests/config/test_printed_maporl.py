@@ -90,7 +90,9 @@ def test_settings_of_the_released_code(key: str) -> None:
         assert selected(of(f"{task}_maporl"), key) == RELEASED[key][0], task
 
 
-OFFICIAL = {  # what fidelity=official_maporl changes or settles; places as above
+# what fidelity=official_maporl changes or settles; places as above. What it has as SECTION_4 stands
+# there alone
+OFFICIAL = {
     "algorithm.schedule": ("linear", "unified.py:94, LinearLR"),
     "algorithm.warmup": (0.0, "unified.py:92-99; reloadF.py:121 is read by nobody"),
     "algorithm.final_share": (0.1, "unified.py:97"),
@@ -102,17 +104,10 @@ OFFICIAL = {  # what fidelity=official_maporl changes or settles; places as abov
     "algorithm.sampling.temperature": (0.7, "unified.py:66, TEMPERATURE_DICT"),
     "algorithm.sampling.top_k": (0, "trainer.py: top_k=0.0"),
     "algorithm.sampling.top_p": (1.0, "trainer.py: top_p=1.0"),
-    "algorithm.sampling.max_response_tokens": (300, "reloadF.py:33"),
     "algorithm.verifier_feedback": (True, "reloadF.py:145"),
     "algorithm.official_shaping": (True, "unified.py: bonus_rule"),
     "algorithm.guards.scope": ("propagate", "trainer.py: scores, then score_rule"),
-    "algorithm.agents": (2, "reloadF.py:86"),
-    "algorithm.turns": (3, "reloadF.py:87"),
-    "algorithm.train_turns": ([2, 3], "reloadF.py:91, task_training=False"),
     "algorithm.alternation": (None, "reloadF.py:88, turn_based_training=False"),
-    "algorithm.horizon": ("discounted_sum", "reloadF.py:151"),
-    "algorithm.share": ("all", "reloadF.py:152"),
-    "model.path": ("microsoft/Phi-3-mini-128k-instruct", "reloadF.py:52 and 43"),
     "model.precision": ("bf16", "reloadF.py:125"),
     "model.adapter.dropout": (0.0, "trainer.py: disable_dropout_in_model(policy)"),
     "model.dropout": (False, "trainer.py: disable_dropout_in_model(policy)"),

@@ -70,6 +70,8 @@ keep_best=eval/score/agent_0 -> needs evaluate_every above 0
 model.template.date=tomorrow -> must be a date such as 26 Jul 2024
 algorithm.name=x -> algorithm.name=x: must be one of cory, debate_sft, grpo, imitation, maft
 algorithm.advantages=group -> algorithm.samples_per_prompt=1: must be at least 2 with
+algorithm.critic=central ; algorithm.advantages=batch -> needs algorithm.advantages=gae, got batch
+algorithm.critic_template='{prompt}' -> must contain {said}
 algorithm.minibatch_size=128 -> must divide a policy's 64 turns per iteration
 hardware.microbatch_size=64 ; algorithm.prompts_per_iteration=96 ; algorithm.minibatch_size=96
     -> algorithm.minibatch_size=96: must be a multiple of hardware.microbatch_size=64
@@ -220,6 +222,7 @@ seed=0 -> reward.parts: must not be empty: +reward@reward.parts.<name>=<option> 
 algorithm.policies=joint -> Input should be 'separate' or 'shared'
     -> algorithm.policies=joint: Input should be a valid dictionary
 algorithm.agents=[one,one] -> must not name one twice
+algorithm.critic=central ; algorithm.agents=[one] -> reads what several agents say, and there is one
 algorithm.agents=[team,one] -> must not name team
 algorithm.fixed={three: start} -> algorithm.fixed: names three, not among algorithm.agents
 algorithm.fixed={one: start,two: start} -> algorithm.fixed: names all agents: nobody learns

@@ -147,29 +147,6 @@ def test_a_step_in_fp16_is_that_of_float32(
     assert (half - exact).norm() < 0.1 * exact.norm()
 
 
-@pytest.mark.parametrize("value_rate", ["null", "3e-2"])
-def test_the_value_head_has_a_rate_of_its_own(config_of: ConfigOf, value_rate: str) -> None:
-    """AdamW's first step is the learning rate, whatever the gradient, on the schedule of all."""
-    config = config_of(
-        "algorithm.learning_rate=1e-3", f"algorithm.value_learning_rate={value_rate}"
-    )
-    model = model_of(config)
-    engine = engine_of(config, model)
-    engine.set_learning_rate(0.5e-3)  # as a schedule does
-    assert engine.learning_rate == 0.5e-3
-    start = {name: p.detach().clone() for name, p in engine.trainable.items()}
-    descend(engine, steps=1)
-    moved = {
-        name: float((p.detach() - start[name]).abs().max()) for name, p in engine.trainable.items()
-    }
-    head = {name for name in moved if name.startswith("value_head.")}
-    assert len(head) == 2
-    expected = 0.5e-3 if value_rate == "null" else 0.5 * float(value_rate)
-    assert all(moved[name] == pytest.approx(expected, rel=1e-2) for name in head)
-    rest = [far for name, far in moved.items() if name not in head]
-    assert max(rest) == pytest.approx(0.5e-3, rel=1e-2)
-
-
 # AdamW with 8-bit moments, on the CPU, where settings do not allow it
 
 

@@ -63,20 +63,6 @@ def test_a_stop_in_the_middle_of_a_collection_loses_no_game(
     assert lines_of(path) == expected
 
 
-@pytest.mark.slow
-def test_games_do_not_depend_on_how_many_are_played_at_once(
-    self_play: ConfigOf, tmp_path: Path
-) -> None:
-    """A table's games have numbers of their own; within it, the model's batch changes nothing."""
-    path = tmp_path / "run" / "games" / "epoch_000.jsonl"
-    found = []
-    for size in (1, 4, 256):
-        build_games(self_play(f"hardware.rollout_batch_size={size}")).step(0)
-        found.append(lines_of(path))
-        path.unlink()
-    assert found[0] == found[1] == found[2]
-
-
 def test_collect_only_then_train_only(self_play: ConfigOf, tmp_path: Path) -> None:
     """What one run collected, another learns from, token by token."""
     only = build_games(self_play("algorithm.iterations=1", "algorithm.collect_only=true"))

@@ -17,7 +17,6 @@ from cory.trainers.steps import Stage
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
 from tests.support.composing import ConfigOf
-from tests.support.refusals import refusal
 
 CENTRAL = ["algorithm.critic=central", "algorithm.critic_template='{prompt}~|~{said}~|~{role}'"]
 DEBATE = [
@@ -200,17 +199,3 @@ def test_the_earliest_utterances_are_left_out_where_all_have_no_room(config_of: 
     agent.bundle.context_length = 8
     with pytest.raises(ConfigError, match=r"algorithm\.critic=central: prompt .* exceed"):
         critic_rows(agent, trainer.episodes)
-
-
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (["algorithm=ppo"], "algorithm.critic=central: reads what several agents say"),
-        (["algorithm=cory", "advantages=group"], "algorithm.critic=central: needs algorithm.adv"),
-        (["algorithm=cory", "algorithm.critic_template='{prompt}'"], "must contain {said}"),
-    ],
-)
-def test_what_has_no_central_critic_is_refused(
-    config_of: ConfigOf, words: list[str], line: str
-) -> None:
-    assert line in refusal(lambda: config_of(*CENTRAL, *words))

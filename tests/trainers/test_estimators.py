@@ -71,24 +71,6 @@ def test_batch_is_whitened_over_all_tokens(config_of: ConfigOf, baseline: bool) 
     assert abs(float(estimate.advantages[mask].mean())) < 1e-5
 
 
-@pytest.mark.parametrize(
-    ("advantages", "sharing"),
-    [("group", "adapters"), ("leave_one_out", "copies"), ("batch", "copies")],
-)
-def test_without_gae_there_is_no_value_head(
-    config_of: ConfigOf, advantages: str, sharing: str
-) -> None:
-    words = [f"advantages={advantages}", f"model.sharing={sharing}"]
-    trainer = build(config_of(*words, "algorithm.samples_per_prompt=4"), LetterShare())
-    metrics = trainer.step(0)
-    assert not any("value" in key or "returns" in key for key in metrics)
-    for agent in trainer.agents.values():
-        assert agent.model.value_head is None
-        assert not any("value" in name for name in agent.engine.trainable)
-        assert not any("value" in name for name, _ in agent.model.named_parameters())
-        assert agent.annotate(turns_of(trainer.episodes, agent.name)).values is None
-
-
 def test_equal_rewards_teach_nothing_and_stop_no_run(config_of: ConfigOf) -> None:
     trainer = build(
         config_of(*GRPO, "algorithm.kl_coef=0", "algorithm.weight_decay=0"), LetterShare(sign=0.0)

@@ -183,22 +183,6 @@ def test_instructions_stand_beside_games(imitation: ConfigOf, tmp_path: Path) ->
     assert only["offline/loss/agent_0"] == pytest.approx(only["offline/nll_sft/agent_0"], rel=1e-5)
 
 
-def test_neither_padding_nor_microbatches_change_anything(imitation: ConfigOf) -> None:
-    changes = [
-        "algorithm.iterations=1",
-        "algorithm.prompts_per_iteration=4",
-        "algorithm.minibatch_size=24",
-        "algorithm.epochs=2",
-    ]
-    whole = build_games(imitation(*changes, "hardware.microbatch_size=24")).step(0)
-    parts = build_games(
-        imitation(*changes, "hardware.microbatch_size=3", "hardware.rollout_batch_size=2")
-    ).step(0)
-    for key, value in whole.items():
-        if not key.startswith("time/"):
-            assert parts[key] == pytest.approx(value, rel=2e-3, abs=2e-4), key
-
-
 def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
     spag: ConfigOf,
 ) -> None:
