@@ -99,12 +99,13 @@ def test_a_token_that_begins_every_text_is_counted(tmp_path: Path) -> None:
         )
 
     for group in ("model", "members.agent_1.model"):
-        path, said = f"{group}.path={tmp_path}", rf"context of {group}=\w+ \({SWITCH} tokens, 1 of"
+        plain = [f"{group}.path={tmp_path}", f"{group}.chat=false"]
+        said = rf"context of {group}=\w+ \({SWITCH} tokens, 1 of"
         with pytest.raises(ConfigError, match=said):
-            build_components(config(SWITCH - 4, path))
-        build_components(config(SWITCH - 4 - 1, path))
+            build_components(config(SWITCH - 4, *plain))
+        build_components(config(SWITCH - 4 - 1, *plain))
     probe = f"evaluation.probes=['{'7' * SWITCH}']"
     with pytest.raises(
-        ConfigError, match=r"^evaluation\.probes: the .* context of members.*=tiny_s"
+        ConfigError, match=rf"^evaluation\.probes: the .* context of members.*={tmp_path.name}"
     ):
         build_components(config(4, probe, f"members.agent_1.model.path={tmp_path}"))
