@@ -32,7 +32,6 @@ BASES = {
         *("+endpoint@algorithm.endpoint=openai", "algorithm.endpoint.model=wise"),
     ],
     "member_of_one": ["algorithm=ppo", "members.agent_0.kl_coef=1"],
-    "maft_members": ["experiment=maft/phi3_arithmetic_maft"],
     "maft_of_texts": [
         *("experiment=maft/maft", "task=prompts", "task.path=x", "task.held_out_share=0.5"),
         *("algorithm.labels=reward", "reward=python", "reward.function=a.py:score"),
@@ -149,6 +148,10 @@ model.chat=false -> algorithm.summary=true: needs model.chat=true: others do not
 algorithm.start=base ; init_from=runs/x -> init_from=runs/x: would be forgotten:
 algorithm.sampling.min_response_tokens=1 -> must equal max_response_tokens=
 algorithm.turns=1 -> must be at least 2 with algorithm.policies=specialised, for
+members.critic_0.kl_coef=0.5 -> would be ignored: algorithm=maft has no algorithm.kl_coef
+members.critic_0.sampling.min_response_tokens=1 -> must equal max_response_tokens=
+members.single.learning_rate=1
+    -> members.single={...}: algorithm=maft has the agents generation_0, generation_1, gener
 """,
     "maft_of_texts": """
 algorithm.diversity.nll_others=true -> algorithm.diversity={...}: needs a task with answers
@@ -250,12 +253,6 @@ members.agent_0.sampling.max_response_tokens=2
     "member_of_one": """
 seed=0
     -> members.agent_0={...}: needs several agents that are models here; algorithm=ppo has agent_0 a
-""",
-    "maft_members": """
-members.critic_0.kl_coef=0.5 -> would be ignored: algorithm=maft has no algorithm.kl_coef
-members.critic_0.sampling.min_response_tokens=1 -> must equal max_response_tokens=
-members.single.learning_rate=1
-    -> members.single={...}: algorithm=maft has the agents generation_0, generation_1, gener
 """,
     "team_members": """
 members.two.learning_rate=1e-5

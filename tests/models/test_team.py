@@ -63,19 +63,6 @@ def test_dropout_acts_on_what_the_head_reads_while_updating(config_of: ConfigOf)
     assert 0.7 < float(kept.mean()) / head.in_features < 0.8 and len(kept.unique()) > 1
 
 
-@pytest.mark.parametrize("detached", [False, True])
-def test_whether_the_model_gets_the_gradient_of_values(config_of: ConfigOf, detached: bool) -> None:
-    model = model_of(config_of(f"model.value_detached={detached}"))
-    logprobs, values = model(*INPUTS)
-    (logprobs.sum() + values.square().sum()).backward()
-    whole = {name: p.grad.clone() for name, p in model.lm.named_parameters()}
-    model.zero_grad()
-    model(*INPUTS)[0].sum().backward()
-    for name, parameter in model.lm.named_parameters():
-        alone = torch.allclose(parameter.grad, whole[name], rtol=1e-4, atol=1e-6)
-        assert alone == detached or not whole[name].any(), name
-
-
 def models_of(config_of: ConfigOf, *overrides: str) -> list[ActorCriticModel]:
     config = config_of("model.sharing=adapters", *overrides)
     bundle = ModelBundle(config.model, torch.device("cpu"))
