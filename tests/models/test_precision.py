@@ -284,7 +284,7 @@ def test_dropout_is_drawn_for_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) 
 
 
 FIG3 = ("experiment=cory/imdb_cory", "scale=small")
-HETERO = ("experiment=maporl/gsm8k_hetero_llama", "scale=small")
+HETERO = ("experiment=maporl/gsm8k_hetero_llama", "scale=small", "reward=verifier", "reward.path=x")
 
 
 @pytest.mark.parametrize(
@@ -298,6 +298,8 @@ HETERO = ("experiment=maporl/gsm8k_hetero_llama", "scale=small")
         (("hardware=gpu1",), "fp32", "fp32"),
         (("hardware.nodes=2", "hardware.rendezvous=here:1"), "fp32", "fp32"),  # two CPUs
         (("model.sharing=adapters", "model.quantisation=nf4"), "fp32", "fp32"),
+        (HETERO, "bf16", "fp32"),  # every model of a run alike
+        ((*HETERO, "model.compute_precision=fp32"), "fp32", "fp32"),
     ],
 )
 def test_the_cpu_chooses_the_products_of_small_runs(
@@ -308,16 +310,7 @@ def test_the_cpu_chooses_the_products_of_small_runs(
 ) -> None:
     for has, expected in (("1", with_instructions), ("0", without)):
         monkeypatch.setenv(CPU_HAS_BF16, has)
-        assert parse_config(compose_config(*words)).model.compute_precision == expected
-
-
-def test_every_model_of_a_small_run_has_the_same_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CPU_HAS_BF16, "1")
-    words = (*HETERO, "reward=verifier", "reward.path=here")
-    for more, expected in (([], "bf16"), (["model.compute_precision=fp32"], "fp32")):
-        config = parse_config(compose_config(*words, *more))
-        assert (
-            config.members["agent_1"].model.compute_precision
-            == config.reward.compute_precision
-            == expected
-        )
+        config = parse_config(compose_config(*words))
+        models = [config.model, *(member.model for member in config.members.values())]
+        models += [config.reward] if config.members else []
+        assert {own.compute_precision for own in models} == {expected}
