@@ -78,6 +78,16 @@ SHARED = [  # one engine, whose weights are exchanged
     *("algorithm.agents=2", "algorithm.evaluation_agents=2", "evaluation.before=false"),
     *("checkpoint_every=0", "model.compute_precision=fp32"),
 ]
+# a verifier of tiny_math on short sums, which it solves now and then
+SUMS = [
+    *("experiment=maporl/verifier_gsm8k", "hardware=cpu", "model=tiny_math", "task=arithmetic"),
+    *("task.kinds=[add,multiply]", "task.train_problems=50", "task.test_problems=20"),
+    *("algorithm.iterations=2", "algorithm.prompts_per_iteration=4"),
+    *("algorithm.answers_per_question=8", "algorithm.keep_per_label=3"),
+    *("algorithm.minibatch_size=4", "algorithm.learning_rate=1e-4"),
+    *("algorithm.sampling.min_response_tokens=12", "algorithm.sampling.max_response_tokens=12"),
+    *("evaluation.prompts=6", "evaluation.samples=3", "checkpoint_every=0"),
+]
 SMALL_PASSES = ["hardware.microbatch_size=1", "hardware.rollout_batch_size=3"]
 SPLIT_IN_TWO = ["hardware=cpu2", "hardware.zero_stage=3"]
 ACCUMULATED = [*SPLIT_IN_TWO, "hardware.microbatch_size=1"]
@@ -120,6 +130,10 @@ LAYOUTS: dict[str, list[str]] = {
     "shared x2, ZeRO-3": [
         *(*SHARED, *SPLIT_IN_TWO, "hardware.keep_whole_below=200", "hardware.microbatch_size=4"),
     ],
+    "verifier": SUMS,
+    "verifier x2, ZeRO-2, small passes": [
+        *(*SUMS, *SMALL_PASSES, "hardware=cpu2", "hardware.zero_stage=2"),
+    ],
 }
 # The head is called for 90 tokens at once: for some rows once, for others twice. Processes that
 # called it unequally often would fetch its weights for each other's layers.
@@ -131,7 +145,7 @@ AT_A_BOUND = ("ppo/value/clipfrac/", "ppo/policy/clipfrac/", "ppo/policy/passed_
 ONE_TOKEN = 1.5 / 96  # of the 24 or so of a minibatch, in one of four updates
 KINDS = (
     *("copies", "adapters", "4 bits", "mixed", "groups", "rloo", "debate", "pair", "team"),
-    *("estimators", "shared"),
+    *("estimators", "shared", "verifier"),
 )
 REFERENCE = {name: name for name in KINDS}
 
@@ -148,7 +162,8 @@ def trajectories(
     def run(name: str) -> list[dict[str, Any]]:
         run_dir, settings = folder / str([*LAYOUTS].index(name)), LAYOUTS[name]
         algorithm = [] if settings and settings[0].startswith("algorithm=") else CORY
-        words = settings if name.startswith("shared") else [*short, *algorithm, *RUN, *settings]
+        whole = name.startswith(("shared", "verifier"))
+        words = settings if whole else [*short, *algorithm, *RUN, *settings]
         named = [*last_wins(words), f"run_dir={run_dir}"]
         command = WarmCommand(folder, named, **SLABS.get(name, {}))
         assert command.wait() == 0, command.err
@@ -190,8 +205,11 @@ def test_these_runs_learn(trajectories: dict[str, list[dict[str, Any]]]) -> None
         for agent in (key.rpartition("/")[2] for key in last if key.startswith("objective/kl_k3/")):
             assert first[f"objective/kl_k3/{agent}"] == pytest.approx(0, abs=1e-8)
             assert last[f"objective/kl_k3/{agent}"] > 1e-6, name
-    losses = [
-        [value for key, value in line.items() if key.startswith("supervised/loss/")]
-        for line in trajectories["shared"]
-    ]
-    assert losses[0] and losses[0] != losses[1]
+    for name, loss in (("shared", "supervised/loss/"), ("verifier", "verifier/loss")):
+        losses = [
+            [value for key, value in line.items() if key.startswith(loss)]
+            for line in trajectories[name]
+        ]
+        assert losses[0] and losses[0] != losses[1]
+    # the last minibatch is filled up
+    assert trajectories["verifier"][0]["verifier/examples"] % 4 > 0

@@ -1,10 +1,8 @@
-"""The trainer of examples: minibatches, idle iterations, and numbers that no layout changes."""
+"""The trainer of examples: minibatches, idle iterations, losses that are no numbers."""
 
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +13,8 @@ from cory.functional.losses import token_bce
 from cory.trainers.steps import TrainingDiverged
 from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer, response_nll
 from tests.support.close import assert_close
-from tests.support.commands import metrics
 from tests.support.composing import ConfigOf
 from tests.support.supervising import VERIFIER, build_verifier
-from tests.support.warm import WarmCommand
 
 LABELS = [1.0, 0.0, 1.0, 1.0, 0.0]
 EXAMPLES = [
@@ -106,36 +102,3 @@ def test_a_loss_that_is_no_number_stops_the_run(questions: ConfigOf) -> None:
     trainer.loss = lambda logprobs, values, labels, mask: (values * math.nan, {})
     with pytest.raises(TrainingDiverged, match="iteration 1: verifier/loss is not finite"):
         trainer.step(0)
-
-
-# a verifier of tiny_math on short sums, which it solves now and then
-SUMS = [
-    *("experiment=maporl/verifier_gsm8k", "hardware=cpu", "model=tiny_math", "task=arithmetic"),
-    *("task.kinds=[add,multiply]", "task.train_problems=50", "task.test_problems=20"),
-    *("algorithm.iterations=2", "algorithm.prompts_per_iteration=4"),
-    *("algorithm.answers_per_question=8", "algorithm.keep_per_label=3"),
-    *("algorithm.minibatch_size=4", "algorithm.learning_rate=1e-4"),
-    *("algorithm.sampling.min_response_tokens=12", "algorithm.sampling.max_response_tokens=12"),
-    *("evaluation.prompts=6", "evaluation.samples=3", "checkpoint_every=0"),
-]
-TWO = ["hardware.processes=2", "hardware.zero_stage=2"]
-TWO += ["hardware.microbatch_size=1", "hardware.rollout_batch_size=3"]
-
-
-@pytest.mark.slow
-def test_two_processes_give_the_numbers_of_one(tmp_path: Path) -> None:
-    """Whole runs, evaluation included; within float32 rounding."""
-
-    def run(layout: list[str]) -> list[dict[str, Any]]:
-        run_dir = tmp_path / str(len(layout))
-        command = WarmCommand(tmp_path, [*SUMS, *layout, f"run_dir={run_dir}"])
-        assert command.wait() == 0, command.err
-        assert (run_dir / "agents" / "verifier" / "value_head.safetensors").is_file()
-        return metrics(run_dir)
-
-    with ThreadPoolExecutor(2) as side_by_side:
-        plain, other = side_by_side.map(run, ([], TWO))
-    assert plain[0]["verifier/examples"] % 4 > 0  # the last minibatch is filled up
-    assert len({line["verifier/loss"] for line in plain}) == len(plain) == 2
-    for ours, theirs in zip(other, plain, strict=True):
-        assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)
