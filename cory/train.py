@@ -54,6 +54,7 @@ from cory.runtime.hydra_setup import (
     expand_home,
     one_line_refusals,
     refuse_same_names,
+    refuse_unread,
     run_name,
 )
 from cory.runtime.launch import JobFailed, end_of_command, end_with_parent, launch, refuse_launchers
@@ -142,6 +143,7 @@ def run_one(cfg: DictConfig, name: str) -> float | None:
     run_dir = choose_run_dir(config, cfg)
     sweeps.remove_empty(Path(HydraConfig.get().runtime.output_dir))  # it may lie in run_dir
     refuse_early(run_dir, config)
+    refuse_unread(typed_words(), config)
     # Nothing is written before the lock is held. With several nodes each of them comes here, and
     # the worker that writes the records takes its lock.
     with lock(run_dir) if config.hardware.nodes == 1 else nullcontext():

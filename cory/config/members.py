@@ -57,10 +57,19 @@ def with_members(values: dict[str, Any]) -> dict[str, Any]:
     sampling = algorithm.get("sampling") if isinstance(algorithm, dict) else None
     run = {"model": values.get("model"), "sampling": sampling, **dict.fromkeys(OWN)}
     whole = {
-        name: merged(run, block) if isinstance(block, dict) else block
+        name: merged(run, one_limit(block)) if isinstance(block, dict) else block
         for name, block in blocks.items()
     }
     return {**values, "members": whole}
+
+
+def one_limit(block: dict[str, Any]) -> dict[str, Any]:
+    """A block whose longest response, where it says no shortest, is its one limit."""
+    sampling = block.get("sampling")
+    if not isinstance(sampling, dict) or "max_response_tokens" not in sampling:
+        return block
+    least = {"min_response_tokens": sampling["max_response_tokens"]}
+    return {**block, "sampling": {**least, **sampling}}
 
 
 def merged(base: Any, changes: Any) -> Any:

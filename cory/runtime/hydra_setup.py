@@ -1,7 +1,7 @@
 """Hydra as the command uses it: folders of options beside conf/, and refusals in one line."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +13,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import ConfigError, experiment_names, flat, meant, nearest, require
+from cory.config import Config, ConfigError, experiment_names, flat, meant, nearest, require
+from cory.config.names import key_of
 from cory.models.paths import (
     fitting,
     has_template,
@@ -53,6 +54,16 @@ def refuse_same_names(folder: Path) -> None:
                 f"{file}: {group.name}={option} is an option of cory already; give the file "
                 f"another name",
             )
+
+
+def refuse_unread(words: Sequence[str], config: Config) -> None:
+    """ConfigError for a word about adapters where agents are full copies, which have none."""
+    for word in words:
+        is_of_adapter = key_of(word).startswith("model.adapter.")
+        require(
+            not is_of_adapter or config.model.sharing == "adapters",
+            f"{word}: needs adapters: adapter=lora, lora_4bit or model.sharing=adapters",
+        )
 
 
 def compose(*overrides: str) -> DictConfig:

@@ -15,6 +15,7 @@ from cory import train
 from cory.config import ConfigError, ModelConfig, parse_config
 from cory.config.base import plain
 from cory.models.loading import skeleton
+from cory.runtime.hydra_setup import refuse_unread
 from tests.support.chat_models import save_chat_model
 from tests.support.composing import CONF, compose_config, options, parsed
 
@@ -168,3 +169,10 @@ def test_a_path_alone_is_a_model_of_its_own(
     args = Namespace(overrides=[*words], config_dir=None, multirun=False)
     train.compose_and_run(args, ArgumentParser())
     assert composed == [*words, *(["model=own"] if own else [])]
+
+
+def test_an_adapters_setting_needs_adapters() -> None:
+    word = "model.adapter.rank=4"
+    refuse_unread([word], parsed(word, "adapter=lora"))
+    with pytest.raises(ConfigError, match=rf"^{word}: needs adapters: adapter=lora"):
+        refuse_unread([word], parsed(word))
