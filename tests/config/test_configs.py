@@ -79,7 +79,7 @@ SAME_AT_BOTH_SCALES = {
 # an option that leaves a value to the command line, or does not go with the quickstart's others
 NEEDED = {
     "hardware=multinode": ["hardware.rendezvous=node0:29500"],
-    "model=own": ["model.path=asset:tiny"],
+    "model=own": ["model.path=asset:tiny", "model.name=own"],
     "algorithm=verifier": ["task=gsm8k_chat"],
     "algorithm=debate_sft": ["task=gsm8k_chat"],
     "algorithm=sft": ["task=gsm8k_chat"],

@@ -89,7 +89,7 @@ def test_no_process_outlives_a_killed_command(train: Train, tmp_path: Path) -> N
     assert workers(run_dir) and in_use(run_dir)
     command.kill()
     until(lambda: not workers(run_dir), SOON)
-    assert not in_use(run_dir)
+    until(lambda: not in_use(run_dir), SOON)  # an exiting process lets go of its files last
 
 
 @pytest.mark.slow
