@@ -239,8 +239,10 @@ def meant(key: str, known: Collection[str]) -> str:
     known: the dotted names of all settings
     """
     group, _, leaf = key.rpartition(".")
-    if OF_TRL.get(leaf) in known:
-        return f"; did you mean {OF_TRL[leaf]}?"
+    ours = OF_TRL.get(leaf, "")
+    for path in (f"{group}.{ours.rpartition('.')[2]}", ours):  # of an agent's block its own
+        if ours and path in known:
+            return f"; did you mean {path}?"
     whole = [path for path in known if path.endswith(f".{key}")]
     beside = [path for path in known if path.rpartition(".")[0] == group]
     inside = [path for path in known if path.startswith(f"{group}.")]

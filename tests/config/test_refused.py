@@ -247,6 +247,8 @@ members.agent_0.learning_rate=0 -> Input should be greater than 0
 members.agent_0.sampling.top_p=2 -> members.agent_0.sampling.top_p=2: Input should be less than or
 members.agent_0.model.adapter.rank=4
     -> members.agent_0.model.adapter={...}: would be ignored: needs model.sharing=adapters
+members.agent_0.lr=1
+    -> members.agent_0.lr=1: members.agent_0.lr is not a setting; did you mean members.agent_0.learning_rate?
 members.agent_0.sampling.min_response_tokens=99
     -> members.agent_0.sampling.max_response_tokens=16: must not be below min_response_tokens=99
 """,
