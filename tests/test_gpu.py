@@ -16,8 +16,10 @@ import pytest
 import torch
 from transformers import MistralConfig, MistralForCausalLM
 
+from cory.models.bundle import ModelBundle
 from cory.models.loading import load_tokenizer
 from tests.support.commands import Command, last_wins, metrics
+from tests.support.composing import ConfigOf
 
 GPU = "hardware=gpu1"
 pytestmark = [
@@ -43,7 +45,7 @@ RUN = [
     "evaluation.prompts=1",
     "evaluation.before=false",
 ]
-GRAPHS = "hardware.cuda_graphs=true"
+PLAIN = "hardware.cuda_graphs=false"  # else passes of a token are recorded
 OFFLOAD = "hardware.zero_stage=3 hardware.offload_optimizer=true hardware.offload_parameters=true"
 ONE_BASE = "algorithm=cory model.sharing=adapters"
 LORA_RATE = "algorithm.learning_rate=1e-2"
@@ -57,7 +59,7 @@ SHARES = ("ppo/policy/clipfrac/", "ppo/value/clipfrac/", "ppo/policy/passed_over
 NOT_COMPARED = ("objective/sampler_gap", "ppo/value/explained_variance", *SHARES)
 EXACT = {
     "copies": "",
-    "recorded passes": GRAPHS,
+    "plain passes": PLAIN,
     "ZeRO 1": "hardware.zero_stage=1",
     "ZeRO 2": "hardware.zero_stage=2",
     "ZeRO 3": "hardware.zero_stage=3",
@@ -66,7 +68,7 @@ EXACT = {
     "two agents on one base, ZeRO 3": f"{ONE_BASE} {LORA_RATE} hardware.zero_stage=3",
 }
 ROUNDED = {
-    "bf16, recorded passes": f"model.precision=bf16 {GRAPHS}",
+    "bf16": "model.precision=bf16",
     "mixed precision, ZeRO 2": "model.compute_precision=bf16 hardware.zero_stage=2",
     "4 bits": f"{ONE_BASE} {LORA_RATE} model.quantisation=nf4 model.precision=bf16",
 }
@@ -140,10 +142,25 @@ def test_recorded_passes_of_a_model_with_a_sliding_window(tmp_path: Path) -> Non
     model = tmp_path / "model"
     MistralForCausalLM(config).save_pretrained(model)
     tokenizer.save_pretrained(model)
-    plain = run(tmp_path, "plain", GPU, f"model.path={model}")
-    recorded = run(tmp_path, "recorded", GPU, f"model.path={model}", GRAPHS)
+    plain = run(tmp_path, "plain", GPU, f"model.path={model}", PLAIN)
+    recorded = run(tmp_path, "recorded", GPU, f"model.path={model}", "hardware.cuda_graphs=true")
     require_alike(recorded[0], plain[0])
     require_learning(recorded, GAPS["fp32"])
+
+
+def test_a_model_that_waits_for_the_gpu_is_not_recorded(config_of: ConfigOf) -> None:
+    """Torch draws random numbers after it was tried, as after no recording that failed."""
+    device = torch.device("cuda")
+    bundles = [ModelBundle(config_of().model, device) for _ in range(2)]
+    assert bundles[0].recordable(bundles[0].pretrained, must=True)
+    waiting = bundles[1].pretrained
+
+    def wait(_: object, __: object, embedded: torch.Tensor) -> None:
+        embedded.sum().item()
+
+    waiting.get_input_embeddings().register_forward_hook(wait)
+    assert not bundles[1].recordable(waiting, must=False)
+    assert torch.rand(2, device=device).isfinite().all()
 
 
 def test_a_resumed_run_gives_the_numbers_of_one_start(tmp_path: Path) -> None:

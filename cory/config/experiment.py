@@ -111,7 +111,7 @@ class HardwareConfig(Settings):
     microbatch_size: Count  # at most this many turns per forward and backward pass
     rollout_batch_size: Count  # at most this many turns per scoring pass
     generation_batch_size: Count | None  # at most this many per generation pass; None: as many
-    cuda_graphs: bool
+    cuda_graphs: bool | None  # None: on CUDA, where the model can be recorded
 
     def conflicts(self) -> Conflicts:
         if self.nodes > 1 and self.rendezvous is None:

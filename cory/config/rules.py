@@ -79,7 +79,7 @@ NEEDS = {
     "model.special_tokens_in_text": "model.chat=false",  # in a chat they end turns
     "model.reference=init_from": "init_from",
     "model.rollout_dropout": "model.sharing=copies hardware.gradient_checkpointing=false "
-    "hardware.cuda_graphs=false",
+    "hardware.cuda_graphs=false|null",
     # processors have no fast half precision; at ZeRO 0 DeepSpeed 0.19 divides gradients in fp16 by
     # a scale that it did not multiply the loss with: small ones vanish, Adam's eps slows the others
     "model.precision=fp16": "hardware.device=cuda hardware.zero_stage=1|2|3",

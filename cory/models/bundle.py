@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from cory.config import ModelConfig, require
+from cory import distributed
+from cory.config import ConfigError, ModelConfig, require
 from cory.config.members import OF_TEXTS
 from cory.config.model import PackedConfig
 from cory.functional.logprobs import pad_turns
@@ -63,6 +64,7 @@ class ModelBundle:
         # policy -> its reference in place of the pretrained model: with `model.reference=init_from`
         self.starts: dict[str, PreTrainedModel] = {}
         self._copies: dict[Path, PreTrainedModel] = {}
+        self._recordable: bool | None = None  # not tried yet
         self.texts = self._texts(config, group)  # those of a policy may be others
 
     def texts_of(self, config: ModelConfig, key: str) -> Texts:
@@ -84,6 +86,23 @@ class ModelBundle:
         require_supported(lm, self.said)
         self.texts.fit(lm)
         return lm
+
+    def recordable(self, lm: PreTrainedModel, must: bool) -> bool:
+        """Whether passes of its models can be recorded as CUDA graphs: tried once, noted if not.
+
+        lm: as of `require_supported`; must: ConfigError if they cannot
+        """
+        if self._recordable is None:
+            said = f"hardware.cuda_graphs={'true' if must else 'null'}: {self.said}"
+            try:
+                require_supported(lm, said, recorded=True)
+                self._recordable = True
+            except ConfigError as error:
+                if must:
+                    raise
+                distributed.note(f"{error}; passes are not recorded")
+                self._recordable = False
+        return self._recordable
 
     @cached_property
     def context_length(self) -> int:

@@ -259,8 +259,15 @@ class RecordedPass(PlainPass):
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
-            for _ in range(3):  # libraries set themselves up in their first calls
+            for _ in range(2):  # libraries set themselves up in their first calls
                 self._pass()
+            # What waits for the GPU cannot be recorded, and a recording that fails leaves torch's
+            # random numbers unusable: an error must come before it.
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                self._pass()
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
         torch.cuda.current_stream().wait_stream(aside)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):

@@ -29,7 +29,7 @@ from cory.models.actor_critic import (
     response_states,
     spread,
 )
-from cory.models.bundle import ModelBundle, StoredWeights, require_supported
+from cory.models.bundle import ModelBundle, StoredWeights
 from cory.models.engine import Engine
 from cory.models.generation import Response, generate
 from cory.seeding import Key, uniforms
@@ -64,10 +64,11 @@ class Policy:
         self._stored = stored
         self.hardware = hardware
         self.responses_at_once = hardware.responses_at_once
-        if hardware.cuda_graphs:
+        able = bundle.device.type == "cuda" and not bundle.config.rollout_dropout
+        self.recorded = able if hardware.cuda_graphs is None else hardware.cuda_graphs
+        if self.recorded:
             with self.whole():
-                said = f"hardware.cuda_graphs=true: {bundle.said}"
-                require_supported(model.lm.eval(), said, recorded=True)
+                self.recorded = bundle.recordable(model.lm.eval(), hardware.cuda_graphs is True)
 
     def as_member(self, config: Config) -> Policy:
         """This policy, sampling and shown prompts as the run's settings say of its name."""
@@ -146,9 +147,8 @@ class Policy:
                 batch = batch[::-1]  # the longest first
                 own = None if uniforms is None else uniforms[list(batch)]
                 contexts, pad = [rows[number] for number in batch], bundle.tokenizer.pad_token_id
-                graphs = self.hardware.cuda_graphs
-                found = generate(lm, contexts, limit, sampling, own, pad, bundle.stops, graphs)
-                return found[::-1]
+                stops, recorded = bundle.stops, self.recorded
+                return generate(lm, contexts, limit, sampling, own, pad, stops, recorded)[::-1]
 
             said = distributed.map_rows(
                 range(len(rows)), self.responses_at_once, answer, lambda n: len(rows[n])

@@ -193,7 +193,23 @@ def test_a_model_whose_masks_count_the_unwritten_cache_is_not_recorded(
         ConfigError, match=r"^hardware\.cuda_graphs=true: model\.path=.* in the passes of sampling"
     ):
         Policy(bundle, agent, None, config.hardware)
-    Policy(bundle, agent, None, config.hardware.replace(cuda_graphs=False))
+    assert not Policy(bundle, agent, None, config.hardware.replace(cuda_graphs=False)).recorded
+
+
+@pytest.mark.parametrize(("kind", "able"), [("qwen2", True), ("gpt_neo", False)])
+def test_on_cuda_passes_are_recorded_where_they_can_be(
+    kind: str, able: bool, config_of: ConfigOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = save(random_model(kind, ARCHITECTURES[kind]), tmp_path)
+    config = config_of(f"model.path={path}")
+    bundle = ModelBundle(config.model, torch.device("cpu"))
+    agents = list(bundle.new_models(["a", "b"], torch.Generator(), value_head=False))
+    assert not Policy(bundle, agents[0], None, config.hardware).recorded
+    bundle.device = torch.device("cuda")  # what is tried stays on the CPU
+    assert [Policy(bundle, one, None, config.hardware).recorded for one in agents] == [able] * 2
+    assert capsys.readouterr().err.count("passes are not recorded") == (not able)
+    bundle.config = config.model.replace(rollout_dropout=True)
+    assert not Policy(bundle, agents[0], None, config.hardware).recorded
 
 
 @torch.no_grad()
