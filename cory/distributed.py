@@ -5,9 +5,10 @@ split between processes, by rows, and their results are gathered. So sampling, c
 and metrics are computed alike everywhere, and the number of processes changes nothing but rounding.
 """
 
+import asyncio
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
@@ -113,8 +114,9 @@ def first_works(function: Callable[[], T]) -> T:
         error = future.exception()
         if error is None:
             return from_first((future.result(), None))[0]
-        kind = ConfigError if isinstance(error, ConfigError) else RuntimeError
-        text = str(error) if kind is ConfigError else "".join(traceback.format_exception(error))
+        known = isinstance(error, ConfigError)
+        kind = type(error) if known else RuntimeError
+        text = str(error) if known else "".join(traceback.format_exception(error))
         from_first((None, kind(text)))
         raise error
     while not from_first(True):
@@ -125,6 +127,16 @@ def first_works(function: Callable[[], T]) -> T:
         raise error
     result: T = value
     return result
+
+
+def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end; in a thread where a loop runs already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 def note(text: str) -> None:

@@ -28,9 +28,10 @@ from cory.config.debate import DebateConfig
 from cory.episode import Prompt, Turn
 from cory.evaluation.responses import MEASURED
 from cory.functional.votes import VoteRule
+from cory.models.actor import Actor
 from cory.models.actor_critic import set_float32_products, store_as_products
 from cory.models.bundle import ModelBundle
-from cory.models.policy import Actor, Policy
+from cory.models.policy import Policy
 from cory.rollout.scheduler import Play, RollOut, limits_of, single_turn
 from cory.rollout.team import team_play
 from cory.runs.export import start_from

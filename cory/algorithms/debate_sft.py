@@ -8,8 +8,8 @@ from cory.algorithms.maporl import TrainedDebates
 from cory.config import DebateSFTConfig
 from cory.episode import Episode
 from cory.evaluation.debates import roll_out_metrics
+from cory.models.actor import Actor
 from cory.models.generation import draw_limit
-from cory.models.policy import Actor
 from cory.rewards import Reward
 from cory.rollout.debate import Debate
 from cory.rollout.scheduler import RollOut, limits_of

@@ -18,8 +18,9 @@ from cory.episode import Prompt
 from cory.evaluation.debates import MaftMetrics
 from cory.evaluation.diversity import Diversity
 from cory.evaluation.evaluate import TeamEvaluator
+from cory.models.actor import Actor
 from cory.models.bundle import ModelBundle
-from cory.models.policy import Actor, Policy
+from cory.models.policy import Policy
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Identified, Plain, SumUp, Told
 from cory.rollout.scheduler import REPLIES, Cast, EndpointActor, Play

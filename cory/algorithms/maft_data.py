@@ -20,7 +20,8 @@ from cory.functional.votes import (
     mix_critic_debates,
     select,
 )
-from cory.models.policy import Actor, Policy
+from cory.models.actor import Actor
+from cory.models.policy import Policy
 from cory.rollout.scheduler import Play, RollOut, limits_of
 from cory.runs.signals import leave_if_asked
 from cory.trainers.components import Components

@@ -11,7 +11,8 @@ from cory.evaluation.debates import debate_metrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.functional.credit import DebateCredit, repeats
 from cory.functional.votes import VoteRule
-from cory.models.policy import Actor, Policy
+from cory.models.actor import Actor
+from cory.models.policy import Policy
 from cory.rewards import Reward, ScoredOnce
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, Graded, Plain

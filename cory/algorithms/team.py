@@ -15,9 +15,10 @@ from cory.evaluation.evaluate import TeamEvaluator, return_metrics, returns_of
 from cory.evaluation.responses import TEAM
 from cory.functional.credit import mean_over_roles, own_and_later, own_return
 from cory.functional.statistics import mean
+from cory.models.actor import Actor
 from cory.models.actor_critic import ActorCriticModel, store_as_products
 from cory.models.bundle import ModelBundle
-from cory.models.policy import Actor, Policy
+from cory.models.policy import Policy
 from cory.rewards import Reward
 from cory.rollout.scheduler import REPLIES, EndpointActor
 from cory.rollout.team import CreditRule, credit_rule, team_play

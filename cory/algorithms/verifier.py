@@ -15,8 +15,9 @@ from cory.episode import Episode, Metrics, Prompt, Turn
 from cory.evaluation.verifier import VerifierEvaluator
 from cory.functional.losses import token_bce, verdict_logits
 from cory.functional.statistics import mean
+from cory.models.actor import asked_of
 from cory.models.generation import draw_limit
-from cory.models.policy import Policy, asked_of
+from cory.models.policy import Policy
 from cory.rewards.verifier import readings
 from cory.seeding import Streams
 from cory.tasks import Task

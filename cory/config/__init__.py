@@ -20,7 +20,15 @@ from cory.config.debate import (
     SFTConfig,
     VerifierConfig,
 )
-from cory.config.experiment import Config, EvaluationConfig, HardwareConfig, builder, cores, option
+from cory.config.experiment import (
+    Config,
+    EvaluationConfig,
+    HardwareConfig,
+    ServerConfig,
+    builder,
+    cores,
+    option,
+)
 from cory.config.members import MemberConfig
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
 from cory.config.names import experiment_names, read_sweep, sweep_names

@@ -14,6 +14,7 @@ from cory.config.base import (
     Conflicts,
     Count,
     Number,
+    Positive,
     Settings,
     Text,
     Words,
@@ -95,6 +96,22 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+SERVER = "must be http://host:port of a server, without a path"
+
+
+class ServerConfig(Settings):
+    """A vLLM server that samples: started by the run, or somewhere else."""
+
+    address: Annotated[Text, matching(r"http://[^@?#/\s]+", SERVER)] | None  # None: one is started
+    python: Text | None  # of the environment with vLLM; None: .vllm/bin/python, or this one's
+    gpus: Annotated[Text, Field(pattern=r"^[0-9]+(,[0-9]+)*$")] | None  # None: as the run sees
+    options: list[Text]  # further words of the command that starts it
+    requests: Count  # responses that are sampled side by side, at most
+    kv_cache_gib: Positive  # GiB for keys and values
+    timeout: Positive  # seconds without an answer after which a try has failed
+    retries: Number  # further tries, of a server that is gone with another one
+
+
 class HardwareConfig(Settings):
     """Settings of `hardware=`: they may change speed, never the result beyond rounding."""
 
@@ -112,8 +129,12 @@ class HardwareConfig(Settings):
     rollout_batch_size: Count  # at most this many turns per scoring pass
     generation_batch_size: Count | None  # at most this many per generation pass; None: as many
     cuda_graphs: bool | None  # None: on CUDA, where the model can be recorded
+    sampler: Literal["own", "vllm"]
+    server: ServerConfig  # of sampler=vllm
 
     def conflicts(self) -> Conflicts:
+        if self.server.address is not None and self.server.gpus is not None:
+            yield "server.gpus", "is of a server that the run starts: server.address=null"
         if self.nodes > 1 and self.rendezvous is None:
             yield "nodes", "needs hardware.rendezvous=host:port, which all nodes reach"
 

@@ -83,6 +83,7 @@ NEEDS = {
     # processors have no fast half precision; at ZeRO 0 DeepSpeed 0.19 divides gradients in fp16 by
     # a scale that it did not multiply the loss with: small ones vanish, Adam's eps slows the others
     "model.precision=fp16": "hardware.device=cuda hardware.zero_stage=1|2|3",
+    "hardware.sampler=vllm": "model.rollout_dropout=false",  # a server has none
     "algorithm.optimizer=adamw_8bit": "hardware.device=cuda hardware.offload_optimizer=false",
     "hardware.offload_optimizer": "hardware.zero_stage=1|2|3",
     "hardware.offload_parameters": "hardware.zero_stage=3 hardware.offload_optimizer=true",
@@ -152,7 +153,16 @@ def refusals_together(config: Config) -> Iterator[str]:
     yield from (line(key, value_at(config, key), rule) for key, rule in alone)
     if alone:  # the others rely on groups that are right
         return
-    several = (of_answers, of_batches, of_models, of_products, of_games, of_debates, of_members)
+    several = (
+        of_answers,
+        of_batches,
+        of_models,
+        of_server,
+        of_products,
+        of_games,
+        of_debates,
+        of_members,
+    )
     for rules in several:
         yield from (line(key, value_at(config, key), rule) for key, rule in rules(config))
     try:
@@ -309,6 +319,19 @@ def of_models(config: Config) -> Conflicts:
     starts_anew = getattr(algorithm, "start", "") == "base" and algorithm.iterations > 0
     if config.init_from is not None and starts_anew:
         yield "init_from", "would be forgotten: algorithm.start=base trains the model as it came"
+
+
+def of_server(config: Config) -> Conflicts:
+    """A server that samples: what it has of the run's models."""
+    hardware, models = config.hardware, config.models
+    if hardware.sampler == "own":
+        return
+    if len(models) > 1 and hardware.server.address is not None:
+        yield "hardware.server.address", f"serves one model, and the run has {len(models)}"
+    for group, model in models.items():
+        if model.sharing == "copies" and config.algorithm.policy_count() > 1:
+            rule = "needs adapter=lora where several agents learn: a server has one set of weights"
+            yield f"{group}.sharing", f"hardware.sampler=vllm {rule}"
 
 
 def of_products(config: Config) -> Conflicts:

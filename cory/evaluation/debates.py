@@ -18,7 +18,8 @@ from cory.evaluation.responses import TEAM, EvalRequest, ResponseSet, by_prompt
 from cory.functional.credit import answer_changes, rounds_of, transition_rates
 from cory.functional.statistics import binomial_se, mean
 from cory.functional.votes import VoteRule
-from cory.models.policy import Actor, Policy, asked_of
+from cory.models.actor import Actor, asked_of
+from cory.models.policy import Policy
 from cory.tasks import Task
 
 

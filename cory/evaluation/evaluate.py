@@ -27,7 +27,8 @@ from cory.evaluation.responses import (
     line_turn,
 )
 from cory.functional.statistics import interval, mean, pass_at_k
-from cory.models.policy import Actor, Policy
+from cory.models.actor import Actor
+from cory.models.policy import Policy
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut, limits_of, single_turn
 from cory.runs.files import Line

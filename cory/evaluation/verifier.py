@@ -17,7 +17,8 @@ from cory.evaluation.responses import (
     line_turn,
 )
 from cory.functional.statistics import auc, auc_contributions, mean
-from cory.models.policy import Policy, asked_of
+from cory.models.actor import asked_of
+from cory.models.policy import Policy
 from cory.rewards.verifier import correctness_probabilities, readings
 from cory.runs.files import Line
 from cory.tasks import Task

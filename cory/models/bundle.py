@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -35,6 +35,9 @@ from cory.models.loading import language_config, load_language_model, load_token
 from cory.models.passes import PlainPass, RecordedPass, cache_for, prefill
 from cory.models.paths import require_context_length
 from cory.models.tokenization import Texts
+
+if TYPE_CHECKING:
+    from cory.models.served import Served
 
 LENGTHS = (8, 3)  # tokens of the rows that are tried
 # how far logits may be off, as a share of their spread: in float32, and in what rounds more
@@ -63,6 +66,7 @@ class ModelBundle:
         )
         # policy -> its reference in place of the pretrained model: with `model.reference=init_from`
         self.starts: dict[str, PreTrainedModel] = {}
+        self.served: Served | None = None  # with hardware.sampler=vllm
         self._copies: dict[Path, PreTrainedModel] = {}
         self._recordable: bool | None = None  # not tried yet
         self.texts = self._texts(config, group)  # those of a policy may be others

@@ -151,6 +151,7 @@ class Engine:
             # the mean over one process: DeepSpeed would copy every gradient to and fro for it
             self._engine.enable_backward_allreduce = False
         self.skipped = False  # whether the last step was left out, for an overflow in fp16
+        self.version = 0  # another one whenever weights have changed
         self.changed = False  # whether weights or optimiser may have, since it was last set
         self.occupant: Any = None  # the `StoredWeights` that it holds, if several policies use it
         self._first_scale = dict(self._scale())
@@ -195,6 +196,7 @@ class Engine:
         self._engine.step()
         if not due:
             return None
+        self.version += 1
         # in fp16 the loss is scaled until it overflows now and then; such a step is left out, and
         # counted. In other precisions no step may be left out: the norm tells the caller.
         self.skipped = self.precision == "fp16" and not self._engine.was_step_applied()
@@ -348,7 +350,7 @@ class Engine:
         """Before weights are overwritten."""
         if self._is_whole:
             raise ValueError("weights that are gathered to be read cannot be changed")
-        self.changed = True
+        self.changed, self.version = True, self.version + 1
         self._hook(None)
 
     def save(self, folder: Path) -> None:

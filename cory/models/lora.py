@@ -82,6 +82,11 @@ class SharedBase:
             self.peft.add_adapter(START.format(name), self.settings[name])
         self.load(START.format(name), folder)
 
+    def start_of(self, name: str) -> str:
+        """The adapter that an agent's began as; "": it began as the base."""
+        start = START.format(name)
+        return start if start in self.peft.peft_config else ""
+
     @contextmanager
     def reference(self, name: str) -> Iterator[None]:
         """Let the reference of an agent act: the adapter that its own began as, or none."""

@@ -1,4 +1,4 @@
-"""Policies: models that respond to contexts; and the protocol of actors in general."""
+"""Policies: models that respond to contexts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -32,7 +32,9 @@ from cory.models.actor_critic import (
 from cory.models.bundle import ModelBundle, StoredWeights
 from cory.models.engine import Engine
 from cory.models.generation import Response, generate
-from cory.seeding import Key, uniforms
+
+if TYPE_CHECKING:
+    from cory.models.served import Served
 
 CARRIED = ("kl_coef", "updates", "updated")  # of a policy, as they are
 
@@ -111,6 +113,29 @@ class Policy:
         """Gather all of its weights, for passes without gradient."""
         return nullcontext() if self._engine is None else self.engine.whole()
 
+    def own_sampling(self, sampling: SamplingConfig | None) -> SamplingConfig | None:
+        """How it samples where others do as `sampling` says; None: greedily, as they."""
+        return sampling and (self.sampling or sampling)
+
+    @property
+    def adapter(self) -> str:
+        """The adapter that it responds with, of its bundle's base; "": none."""
+        base, name = self._model.base, self._model.name
+        if base is None:
+            return ""
+        return base.start_of(name) if self.frozen else name
+
+    @property
+    def version(self) -> int:
+        """Another number whenever the weights that it responds with have changed."""
+        own = self._engine is not None and self._engine.model is self._model
+        return self._engine.version if self._engine and own and not self.frozen else 0
+
+    @property
+    def served(self) -> Served | None:
+        """The server that samples for it; None: it samples here, as a full copy's reference."""
+        return None if self.frozen and self._model.base is None else self.bundle.served
+
     def fits(self, context: Context, limit: int) -> bool:
         """Whether a context leaves room for a response of `limit` tokens, or of its own limit."""
         limit = limit if self.sampling is None else self.sampling.max_response_tokens
@@ -128,10 +153,27 @@ class Policy:
         """
         if not asked:
             return []
-        sampling = sampling and (self.sampling or sampling)
-        bundle, shown = self.bundle, [self.texts.render(one.context) for one in asked]
+        sampling = self.own_sampling(sampling)
+        shown, rows = self._shown(asked, limit)
+        if self.served is not None:
+            said = self.served.responses(self, asked, rows, limit, sampling)
+        else:
+            said = self._sampled(asked, rows, limit, sampling)
+        return [self._turn(*each) for each in zip(asked, shown, rows, said, strict=True)]
+
+    async def reply(self, asked: Asked, limit: int, sampling: SamplingConfig | None) -> Turn:
+        """As `turns`, by its server, of one that it is asked; the weights are there already."""
+        assert self.served is not None
+        sampling = self.own_sampling(sampling)
+        (shown,), (ids,) = self._shown([asked], limit)
+        said = await self.served.respond(self, asked, ids, limit, sampling)
+        return self._turn(asked, shown, ids, said)
+
+    def _shown(self, asked: Sequence[Asked], limit: int) -> tuple[list[str], list[list[int]]]:
+        """What it reads, as text and as tokens; ConfigError where a response has no room."""
+        shown = [self.texts.render(one.context) for one in asked]
         rows = self.texts.ids(shown)
-        lengths, room = [*map(len, rows)], bundle.context_length
+        lengths, room = [*map(len, rows)], self.bundle.context_length
         if min(lengths) == 0:
             raise ConfigError("a prompt has no tokens: the model needs at least one")
         if (longest := max(lengths)) + limit > room:
@@ -139,9 +181,20 @@ class Policy:
                 f"a prompt of {longest} tokens and algorithm.sampling.max_response_tokens "
                 f"({limit}) exceed the model's context of {room} tokens"
             )
+        return shown, rows
+
+    def _sampled(
+        self,
+        asked: Sequence[Asked],
+        rows: Sequence[list[int]],
+        limit: int,
+        sampling: SamplingConfig | None,
+    ) -> list[Response]:
+        """A response to each row of tokens, sampled here."""
+        bundle = self.bundle
         numbers = [one.uniforms for one in asked if one.uniforms is not None]
         uniforms = torch.stack(numbers) if sampling is not None and numbers else None
-        with self._acting() as lm:
+        with self.acting() as lm:
 
             def answer(batch: Sequence[int]) -> list[Response]:
                 batch = batch[::-1]  # the longest first
@@ -150,28 +203,29 @@ class Policy:
                 stops, recorded = bundle.stops, self.recorded
                 return generate(lm, contexts, limit, sampling, own, pad, stops, recorded)[::-1]
 
-            said = distributed.map_rows(
+            return distributed.map_rows(
                 range(len(rows)), self.responses_at_once, answer, lambda n: len(rows[n])
             )
+
+    def _turn(self, asked: Asked, shown: str, ids: list[int], said: Response) -> Turn:
+        """The turn of a response to what was asked, shown as a text and its tokens."""
+        bundle = self.bundle
         plain = not bundle.config.special_tokens_in_text
-        return [
-            Turn(
-                agent=self.name,
-                role=one.role,
-                round=one.round,
-                context=text,
-                asked=one.context,
-                **self.texts.parts(text, ids, response.ids, plain),
-                context_ids=ids,
-                response_ids=response.ids,
-                sampler_logprobs=response.sampler_logprobs,
-                cut_off=response.ids[-1] not in bundle.stops,
-            )
-            for one, text, ids, response in zip(asked, shown, rows, said, strict=True)
-        ]
+        return Turn(
+            agent=self.name,
+            role=asked.role,
+            round=asked.round,
+            context=shown,
+            asked=asked.context,
+            **self.texts.parts(shown, ids, said.ids, plain),
+            context_ids=ids,
+            response_ids=said.ids,
+            sampler_logprobs=said.sampler_logprobs,
+            cut_off=said.ids[-1] not in bundle.stops,
+        )
 
     @contextmanager
-    def _acting(self) -> Iterator[PreTrainedModel]:
+    def acting(self) -> Iterator[PreTrainedModel]:
         """The language model that responds, whole: its own, or the frozen reference."""
         self.model.train(self.samples_with_dropout and not self.frozen)
         with self.whole():
@@ -365,33 +419,3 @@ class PPOPolicy(Policy):
         vars(self).update({name: state[name] for name in CARRIED})
         self.moments = RunningMoments(**state["moments"])
         self.baselines = dict(state["baselines"])
-
-
-class Actor(Protocol):
-    """Responds to contexts: a policy, a reference, or a model behind an endpoint."""
-
-    name: str
-
-    def turns(
-        self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
-    ) -> Sequence[Turn | None]:
-        """As `Policy.turns`; None where a server finds the context too long."""
-        ...
-
-    def fits(self, context: Context, limit: int) -> bool:
-        """As `Policy.fits`; True where only a server knows."""
-        ...
-
-
-def asked_of(
-    role: str, contexts: Sequence[Context], limit: int, key: Key, first: int = 0
-) -> list[Asked]:
-    """Contexts for `Actor.turns`, each with its own random numbers.
-
-    first: the number of the first one among all that have this key
-    """
-    keys = [(*key, number) for number in range(first, first + len(contexts))]
-    return [
-        Asked(context, role, key="/".join(map(str, own)), uniforms=uniforms(own, limit))
-        for context, own in zip(contexts, keys, strict=True)
-    ]

@@ -34,7 +34,7 @@ class Debate:
         for number in range(self.rounds):
             said = [self._answer(prompt, rounds, agent, cast) for agent in range(self.agents)]
             rounds.append(list(await asyncio.gather(*said)))
-            cast.turns += rounds[-1]
+            cast.add(*rounds[-1])
             if self.scored:
                 await cast.score(rounds[-1])
             if self.consensus is None:

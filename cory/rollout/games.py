@@ -18,7 +18,8 @@ from cory.games.prompts import Form, GamePrompts
 from cory.games.rules import GameRules, GameState
 from cory.games.scripted import Draw
 from cory.games.transcript import FinishedGame
-from cory.models.policy import Actor, Policy
+from cory.models.actor import Actor
+from cory.models.policy import Policy
 from cory.models.tokenization import Texts
 from cory.rollout.scheduler import REPLIES, Cast, EndpointActor, RollOut
 from cory.runs.files import append_lines, keep_lines, whole_lines

@@ -2,6 +2,7 @@
 
 Whoever can go on asks first; then all that one agent is asked is one call of its model, in the
 order of the episodes. A play may also await something else, as a tool: it joins a later batch.
+What a server samples is sent as soon as it is asked, and no episode waits for another.
 Plays run in the first process; the others take part in the batches.
 """
 
@@ -10,9 +11,10 @@ import json
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, NoReturn
 
 import numpy as np
@@ -29,9 +31,12 @@ from cory.episode import (
     Turn,
     absent_turn,
     as_messages,
+    turns_of,
 )
+from cory.models.actor import Actor
 from cory.models.generation import draw_limit
-from cory.models.policy import Actor
+from cory.models.policy import Policy
+from cory.models.server import ServerGone
 from cory.rewards import Reward
 from cory.runs.signals import Stopped, stopping
 from cory.seeding import Key, uniforms
@@ -41,6 +46,8 @@ from cory.seeding import Key, uniforms
 QUIET = 8
 LOOK_S = 0.001  # between two looks while all plays wait for something outside
 WAIT_S = 540.0  # for that, at most: other processes wait for the first one for ten minutes
+# what the first process raises, and the others with it: the message's kind -> class
+RAISED = {"gone": ServerGone, "refused": ConfigError, "stopped": Stopped}
 REPLIES = "endpoint.jsonl"  # in the run directory: the endpoint's replies
 
 
@@ -82,17 +89,35 @@ class Speaker:
 
         Raises TooLong where the context does not fit, as far as only the model's server knows.
         """
-        cast, turn = self.cast, asyncio.get_running_loop().create_future()
+        cast = self.cast
         asked = Asked(context, role, round, cast.prompt.id, cast.episode, cast.spoken[role])
         cast.spoken[role] += 1
-        cast.waiting.append(Utterance(self.name, asked, turn))
+        number = next(cast.numbers)
         try:
-            said: Turn = await turn
+            said = await self._answer(asked)
         except TooLong:  # nothing was said: what is asked instead has the same numbers
             cast.spoken[role] -= 1
             raise
         if not aside:
-            cast.turns.append(said)
+            cast.said[number] = said
+        return said
+
+    async def _answer(self, asked: Asked) -> Turn:
+        """Its turn: in the next batch, or from a server, which is asked at once."""
+        cast = self.cast
+        actor, of = cast.actors[self.name], cast.of
+        if not (isinstance(actor, Policy) and actor.served):
+            turn: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+            cast.waiting.append(Utterance(self.name, asked, turn))
+            return await turn
+        known = len(cast.said)  # turns that it may know of
+        limit = of.give_numbers(self.name, asked)
+        of.under_way += 1
+        try:
+            said = await actor.reply(asked, limit, of.sampling)
+        finally:
+            of.under_way -= 1
+        said.asked_in = known
         return said
 
     def fits(self, context: Context, limit: int) -> bool:
@@ -101,7 +126,7 @@ class Speaker:
 
     def absent(self, role: str, round: int = 0) -> None:
         """Its turn becomes part of the episode, which is over already."""
-        self.cast.turns.append(absent_turn(self.name, role, round))
+        self.cast.add(absent_turn(self.name, role, round))
 
 
 class Cast(defaultdict[str, Speaker]):
@@ -112,12 +137,22 @@ class Cast(defaultdict[str, Speaker]):
         super().__init__()
         self.episode, self.prompt, self.waiting = episode, prompt, waiting
         self.actors, self.iteration, self.key = of.actors, of.iteration, (*of.key, episode)
-        self.turns: list[Turn] = []
+        self.of = of
+        self.numbers, self.said = count(), dict[int, Turn]()  # in the order of asking
         self.spoken: Counter[str] = Counter()  # how often, by role
 
     def __missing__(self, name: str) -> Speaker:
         self[name] = speaker = Speaker(name, self)
         return speaker
+
+    @property
+    def turns(self) -> list[Turn]:
+        """Those of the episode so far."""
+        return [self.said[number] for number in sorted(self.said)]
+
+    def add(self, *turns: Turn) -> None:
+        """Make turns a part of the episode."""
+        self.said.update(zip(self.numbers, turns, strict=False))
 
     async def score(self, turns: Sequence[Turn]) -> None:
         """Have the reward fill `turn.score`, of those turns that are not absent."""
@@ -152,32 +187,55 @@ class RollOut:
     # called in every process before each batch; what it raises ends the roll-out
     before_each: Callable[[], None] = lambda: None
     limits: Mapping[str, int] = field(default_factory=dict)  # of actors with one of their own
+    under_way: int = field(default=0, init=False)  # requests to servers
 
     def __call__(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         """An episode per prompt, all side by side; the first exception of a play ends them all."""
+        policies = [actor for actor in self.actors.values() if isinstance(actor, Policy)]
+        for policy in policies:
+            if policy.served:
+                policy.served.publish(policy)
         if distributed.rank() == 0:
-            return run_in_loop(self._lead(play, prompts))
-        return self._follow()
+            episodes = distributed.run_coroutine(self._lead(play, prompts))
+        else:
+            episodes = self._follow()
+        for policy in policies:
+            if policy.served:
+                policy.served.check(policy, turns_of(episodes, policy.name), self.sampling)
+        return episodes
 
     async def _lead(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
+        """As `__call__`, in the first process."""
+        async with AsyncExitStack() as connections:
+            for actor in self.actors.values():
+                if isinstance(actor, Policy) and actor.served:
+                    await connections.enter_async_context(actor.served.server.connected())
+            return await self._all(play, prompts)
+
+    async def _all(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         waiting: Waiting = []
         casts = [
             Cast(number, prompt, waiting, self) for number, prompt in enumerate(prompts, self.first)
         ]
         tasks = [asyncio.ensure_future(play(cast.prompt, cast)) for cast in casts]
-        moved, ended, answered = time.monotonic(), 0, 0
+        moved = beaten = time.monotonic()
+        ended = answered = 0
         try:
             while not all(task.done() for task in tasks):
                 await _all_wait(waiting)
                 _raise_of(tasks)
                 now_ended = sum(task.done() for task in tasks)
+                now = time.monotonic()
                 if waiting or now_ended > ended:
-                    moved, ended = time.monotonic(), now_ended
+                    moved, ended = now, now_ended
                 elif stopping():  # nothing of this roll-out is used
                     _fail(Stopped("left while episodes were waiting; they begin again"))
-                elif time.monotonic() - moved > WAIT_S:
+                elif now - moved > WAIT_S and not self.under_way:
                     waits = next(c for c, task in zip(casts, tasks, strict=True) if not task.done())
                     _fail(ConfigError(f"prompt {waits.prompt.id}: its play waits for {WAIT_S:g} s"))
+                if now - beaten > distributed.BEAT_S:  # the other processes wait for a message
+                    distributed.from_first(("wait", None))
+                    beaten = now
                 utterances = [one for one in waiting if isinstance(one, Utterance)]
                 scorings = [one for one in waiting if isinstance(one, Scoring)]
                 waiting.clear()
@@ -202,15 +260,13 @@ class RollOut:
             if kind == "over":
                 made: list[Episode] = told
                 return made
-            if kind == "refused":
-                raise ConfigError(told)
-            if kind == "stopped":
-                raise Stopped(told)
+            if kind in RAISED:
+                raise RAISED[kind](told)
             if kind == "failed":
                 raise RuntimeError(f"the first process failed:\n{told}")
             if kind == "speak":
                 self._speak(told)
-            else:
+            elif kind == "score":
                 assert self.reward is not None
                 self.reward.score(told)
 
@@ -237,17 +293,20 @@ class RollOut:
     def _speak(self, batch: dict[str, list[Asked]]) -> dict[str, Sequence[Turn | None]]:
         """The turns of what agents are asked together; None: its context is too long."""
         self.before_each()
-        limits = {agent: self.limits.get(agent, self.limit) for agent in batch}
+        turns = {}
         for agent, asked in batch.items():
-            for one in asked:
-                key = (*self.key, one.episode, one.role, one.turn)
-                one.key = "/".join(map(str, key))
-                if self.sampling is not None:
-                    one.uniforms = uniforms(key, limits[agent])
-        return {
-            agent: self.actors[agent].turns(asked, limits[agent], self.sampling)
-            for agent, asked in batch.items()
-        }
+            limits = [self.give_numbers(agent, one) for one in asked]
+            turns[agent] = self.actors[agent].turns(asked, limits[0], self.sampling)
+        return turns
+
+    def give_numbers(self, agent: str, asked: Asked) -> int:
+        """Give what an agent is asked its key and random numbers; the limit of its response."""
+        limit = self.limits.get(agent, self.limit)
+        key = (*self.key, asked.episode, asked.role, asked.turn)
+        asked.key = "/".join(map(str, key))
+        if self.sampling is not None:
+            asked.uniforms = uniforms(key, limit)
+        return limit
 
     def _score(self, scorings: list[Scoring]) -> None:
         assert self.reward is not None
@@ -274,16 +333,6 @@ def limits_of(
     return found
 
 
-def run_in_loop(coroutine: Coroutine[Any, Any, list[Episode]]) -> list[Episode]:
-    """Run a coroutine to its end; in a thread where a loop runs already, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
-
-
 def _raise_of(tasks: Sequence[asyncio.Future[None]]) -> None:
     """Raise what a play has raised, in every process."""
     for task in tasks:
@@ -294,8 +343,7 @@ def _raise_of(tasks: Sequence[asyncio.Future[None]]) -> None:
 
 def _fail(error: BaseException) -> NoReturn:
     """Raise an error in every process."""
-    kinds = {ConfigError: "refused", Stopped: "stopped"}
-    kind = next((name for of, name in kinds.items() if isinstance(error, of)), "failed")
+    kind = next((name for name, of in RAISED.items() if isinstance(error, of)), "failed")
     told = "".join(traceback.format_exception(error)) if kind == "failed" else str(error)
     distributed.from_first((kind, told))
     raise error

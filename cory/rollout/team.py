@@ -9,7 +9,8 @@ from typing import Any
 from cory import distributed
 from cory.config import ConfigError, TeamConfig, nearest, require
 from cory.episode import Context, Episode, Prompt, Turn
-from cory.models.policy import Actor, Policy
+from cory.models.actor import Actor
+from cory.models.policy import Policy
 from cory.rewards.python_function import as_number
 from cory.rollout.scheduler import Cast, Play, TooLong
 from cory.user_function import RAISED, UserFunction, load_function, told

@@ -57,12 +57,17 @@ def refuse_same_names(folder: Path) -> None:
 
 
 def refuse_unread(words: Sequence[str], config: Config) -> None:
-    """ConfigError for a word about adapters where agents are full copies, which have none."""
+    """ConfigError for a word about adapters or a server where the run has none."""
+    adapters, server = config.model.sharing == "adapters", config.hardware.sampler == "vllm"
     for word in words:
-        is_of_adapter = key_of(word).startswith("model.adapter.")
+        key = key_of(word)
         require(
-            not is_of_adapter or config.model.sharing == "adapters",
+            adapters or not key.startswith("model.adapter."),
             f"{word}: needs adapters: adapter=lora, lora_4bit or model.sharing=adapters",
+        )
+        require(
+            server or not key.startswith("hardware.server."),
+            f"{word}: needs hardware.sampler=vllm",
         )
 
 

@@ -17,6 +17,7 @@ from cory.config import Config, nearest, require
 from cory.episode import Metrics
 from cory.evaluation.responses import BEFORE, BEFORE_ANY, EvalRequest
 from cory.functional.statistics import mean
+from cory.models.server import ServerGone
 from cory.report.hints import obstacles
 from cory.rewards import Reward
 from cory.runs.checkpoint import Checkpoints
@@ -105,7 +106,7 @@ class Loop:
             where = f"the evaluation after iteration {iteration + 1} of {iterations}"
             try:
                 self.pending |= self._measure(iteration, where)
-            except Stopped:
+            except (Stopped, ServerGone):
                 if self.saved != iteration + 1:
                     self._save(iteration + 1, trained=True)
                 raise
@@ -153,7 +154,7 @@ class Loop:
         untouched = copy.deepcopy(self.algorithm.state_dict())
         try:
             metrics = self.algorithm.step(iteration)
-        except Stopped:  # while data were collected: the weights are as before
+        except (Stopped, ServerGone):  # while data were collected: the weights are as before
             if self.saved != iteration:
                 self._save(iteration, algorithm=untouched)
             raise

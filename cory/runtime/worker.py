@@ -12,6 +12,7 @@ import errno
 import json
 import logging
 import os
+import shutil
 import sys
 import time
 import traceback
@@ -20,6 +21,7 @@ from contextlib import nullcontext
 from functools import partial
 from itertools import product
 from pathlib import Path
+from zlib import crc32
 
 import torch
 import transformers
@@ -43,6 +45,8 @@ from cory.config import (
 from cory.models.actor_critic import set_float32_products
 from cory.models.bundle import ModelBundle
 from cory.models.engine import start_process_group, stop_process_group
+from cory.models.served import Served
+from cory.models.server import Server
 from cory.rewards import Reward, RunFacts
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.export import export_agents
@@ -67,6 +71,8 @@ from cory.trainers.steps import TrainingDiverged
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES)
 # what gloo and NCCL say where another process has ended
 LOST = ("/gloo/", "remote process exiting")
+# where adapters lie that a server on this machine reads, if it has so many bytes left
+SHARED_MEMORY, SHARED_ROOM = Path("/dev/shm"), 2**30
 # of malloc.h. Older versions of glibc take no larger threshold; with 2 GiB, passes over an output
 # head of 49,152 tokens took 0.9 of the time and three times the memory
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -123,6 +129,9 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
         checkpoints.end(config.keep_state)
     finally:
         record.close()
+        for bundle in components.bundles.values():
+            if bundle.served is not None and distributed.rank() == 0:
+                bundle.served.close()
 
 
 def check_devices(hardware: HardwareConfig) -> None:
@@ -204,9 +213,31 @@ def build_components(config: Config) -> Components:
             f"algorithm.sampling.max_response_tokens ({longest}) exceed the context of "
             f"{one.group}={one.config.name} ({one.context_length} tokens)",
         )
+    if config.hardware.sampler == "vllm":
+        for one in speaking:
+            one.served = serve(config, one)
     for one in speaking:
         _ = one.pretrained  # loaded when all else is known to fit
     return Components(config, plan_of(config), bundles, task, reward, streams)
+
+
+def serve(config: Config, bundle: ModelBundle) -> Served:
+    """The server that samples for the agents of a model; the first process starts it."""
+    hardware, run_dir, model = config.hardware, Path(config.run_dir), bundle.group
+    agents = max(config.algorithm.policy_count(), len(config.algorithm.members()))
+    log = run_dir / f"server-{model}.log"
+    context, device = bundle.context_length, hardware.device
+    server = Server(hardware.server, bundle.config, context, agents, log, device)
+    folder = run_dir / f"server-{model}"
+    # the same folder in shared memory for the same run: one that was killed leaves nothing behind
+    here = hardware.server.address is None and SHARED_MEMORY.is_dir()
+    if here and shutil.disk_usage(SHARED_MEMORY).free > SHARED_ROOM:
+        place = crc32(str(run_dir.resolve()).encode())
+        folder = SHARED_MEMORY / f"cory-{place:08x}-{model}"
+    if distributed.rank() == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+        server.start()
+    return Served(server, folder)
 
 
 def keep_freed_memory() -> None:

@@ -26,10 +26,8 @@ from cory.functional.advantages import (
     leave_one_out,
     pool_of,
 )
-from cory.functional.logprobs import distinct_share, masked_mean, sampled_kl, whiten
+from cory.functional.logprobs import distinct_share, masked_mean, sampled_kl, tail_of, whiten
 from cory.models.policy import PPOPolicy
-
-QUANTILE = 0.99  # where not all is in float32 a few tokens are far off, and most not at all
 
 
 class Estimate(NamedTuple):
@@ -239,11 +237,3 @@ def without_stop(turn: Turn, stops: AbstractSet[int]) -> list[int]:
     """The tokens of a response without its stop token."""
     ids = turn.response_ids
     return ids[:-1] if ids[-1] in stops else ids
-
-
-def tail_of(values: Tensor) -> float:
-    """The 99 % quantile of at least one number.
-
-    values: (N,) float; torch takes 2^24, of more every second one
-    """
-    return float(values[:: 1 + len(values) // 2**24].quantile(QUANTILE))

@@ -16,14 +16,13 @@ from cory.config import ConfigError, OfflineConfig
 from cory.episode import Context, Episode, Metrics, TokenRow
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import OfflineLoss, utterance_logprobs
+from cory.models.agreement import tolerance_of, typical_worst
 from cory.models.policy import Policy
 from cory.trainers.components import Components
 from cory.trainers.sanity_checks import (
     CheckedUpdate,
     FirstUpdateError,
     checked_update,
-    tolerance_of,
-    typical_worst,
 )
 from cory.trainers.steps import (
     Clock,

@@ -21,8 +21,9 @@ from cory.functional.losses import (
     clipped_value_loss,
     loss_average,
 )
+from cory.models.actor import Actor
 from cory.models.generation import draw_limit
-from cory.models.policy import Actor, PPOPolicy
+from cory.models.policy import PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut, limits_of
 from cory.trainers.components import Components

@@ -8,42 +8,16 @@ import torch
 from torch import Tensor
 
 from cory import distributed
-from cory.config import ModelConfig
 from cory.episode import Batch, Metrics
 from cory.models.actor_critic import is_of_head
+from cory.models.agreement import tolerance_of, typical_worst
 from cory.models.policy import Policy, PPOPolicy
-from cory.trainers.estimates import tail_of
 
-# float32 rounding over a few dozen tokens stays far below; bf16 has 8 bits of mantissa, fp16 and
-# TF32 have 11
-TOLERANCE = {"fp32": 1e-3, "tf32": 0.02, "bf16": 0.1, "fp16": 0.02}
 SUMMED_AT_ONCE = 2**22  # bytes of weights; the sum makes eight of each
 
 
 class FirstUpdateError(RuntimeError):
     """Sampling, scoring and training do not agree about the same tokens."""
-
-
-def tolerance_of(model: ModelConfig) -> float:
-    """How far numbers may be off that are equal but for rounding."""
-    return max(TOLERANCE[model.precision], TOLERANCE[model.compute_precision])
-
-
-def typical_worst(off: Tensor, mask: Tensor, policy: Policy) -> float:
-    """The largest deviation; unless all is in float32, the 99 % quantile.
-
-    In other precisions a few of many tokens are far off: passes of another shape round differently.
-
-    off: any shape
-    mask: same shape, bool; the deviations that count
-    """
-    found = off.abs()[mask]
-    if len(found) == 0:
-        return 0.0
-    model = policy.bundle.config
-    if model.precision == model.compute_precision == "fp32":
-        return float(found.max())
-    return tail_of(found.float())
 
 
 def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:

@@ -30,6 +30,10 @@ class Script:
     def __getitem__(self, agent: str) -> ScriptedActor:
         return ScriptedActor(agent, self)
 
+    def values(self) -> list[ScriptedActor]:
+        """None is there before it is named."""
+        return []
+
     def play(
         self, play: Play, prompts: Sequence[Prompt], reward: Reward | None = None
     ) -> list[Episode]:

@@ -1,0 +1,38 @@
+"""Whoever responds to contexts: the protocol of actors."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from cory.config import SamplingConfig
+from cory.episode import Asked, Context, Turn
+from cory.seeding import Key, uniforms
+
+
+class Actor(Protocol):
+    """Responds to contexts: a policy, a reference, or a model behind an endpoint."""
+
+    name: str
+
+    def turns(
+        self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
+    ) -> Sequence[Turn | None]:
+        """As `Policy.turns`; None where a server finds the context too long."""
+        ...
+
+    def fits(self, context: Context, limit: int) -> bool:
+        """As `Policy.fits`; True where only a server knows."""
+        ...
+
+
+def asked_of(
+    role: str, contexts: Sequence[Context], limit: int, key: Key, first: int = 0
+) -> list[Asked]:
+    """Contexts for `Actor.turns`, each with its own random numbers.
+
+    first: the number of the first one among all that have this key
+    """
+    keys = [(*key, number) for number in range(first, first + len(contexts))]
+    return [
+        Asked(context, role, key="/".join(map(str, own)), uniforms=uniforms(own, limit))
+        for context, own in zip(contexts, keys, strict=True)
+    ]

@@ -1,0 +1,169 @@
+"""Policies that a server samples from: their weights there, their responses, and whether it agrees.
+
+Weights go to the server when they have changed, in a new folder and under a new name: a server
+keeps what it has computed under a name, and reads a folder again whenever it likes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cory import distributed
+from cory.config import ConfigError, SamplingConfig
+from cory.episode import Asked, Turn
+from cory.models.agreement import CHECKED, server_gap, tolerance_of
+from cory.models.generation import Response
+from cory.models.server import Server
+
+if TYPE_CHECKING:
+    from cory.models.policy import Policy
+
+NEAR = 10  # times the bound: what another precision may explain
+
+
+@dataclass
+class Weights:
+    """One set of weights at the server."""
+
+    name: str  # the server's
+    version: int  # of the engine that trains them
+    checked: bool = False  # whether what it says of their responses is what they give here
+
+
+@dataclass
+class Served:
+    """What a server has of the policies of one bundle; every process keeps the same."""
+
+    server: Server
+    folder: Path  # where the server reads weights
+    weights: dict[str, Weights] = field(default_factory=dict)  # by the adapter's name; "": none
+    number: count[int] = field(default_factory=count)
+
+    def publish(self, policy: Policy) -> None:
+        """Give the server a policy's weights if it has not got them; every process calls it."""
+        adapter, version = policy.adapter, policy.version
+        held = self.weights.get(adapter)
+        if held is not None and held.version == version:
+            return
+        name = distributed.first_works(lambda: distributed.run_coroutine(self._base()))
+        if adapter or policy.model.base is None:
+            folder = self.folder / f"{adapter or 'model'}-{next(self.number)}"
+            name = folder.name if adapter else name
+            with policy.whole():
+                distributed.first_works(lambda: self._give(policy, held, folder))
+        self.weights[adapter] = Weights(name, version)
+
+    def close(self) -> None:
+        """End a server that the run has started, and remove what it has read."""
+        self.server.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    async def _base(self) -> str:
+        async with self.server.connected():
+            return self.server.base
+
+    def _give(self, policy: Policy, held: Weights | None, folder: Path) -> None:
+        """Write weights to a folder and load them, in the place of those that were `held`."""
+        server, base = self.server, policy.model.base
+        folder.mkdir(parents=True)
+        if base is None:
+            policy.model.lm.save_pretrained(folder)
+        else:
+            base.save(policy.adapter, folder, policy.bundle.config.path)
+
+        async def load() -> None:
+            async with server.connected():
+                if base is None:
+                    old = server.weights
+                    await server.replace_weights(folder)
+                else:  # its last request has ended with the roll-out
+                    old = None if held is None else await server.unload(held.name)
+                    await server.load(folder.name, folder)
+            if old is not None:
+                shutil.rmtree(old)
+
+        distributed.run_coroutine(load())
+
+    async def respond(
+        self,
+        policy: Policy,
+        asked: Asked,
+        context: list[int],
+        limit: int,
+        sampling: SamplingConfig | None,
+        salt: str | None = None,
+    ) -> Response:
+        """A policy's response after the tokens of a context; its seed is of what is asked.
+
+        salt: as of `Server.sample`
+        """
+        seed = 0 if asked.uniforms is None else int(asked.uniforms[0] * 2**53)
+        name, stops = self.weights[policy.adapter].name, sorted(policy.bundle.stops)
+        async with self.server.connected():
+            return await self.server.sample(name, context, limit, sampling, seed, stops, salt)
+
+    def responses(
+        self,
+        policy: Policy,
+        asked: Sequence[Asked],
+        contexts: Sequence[list[int]],
+        limit: int,
+        sampling: SamplingConfig | None,
+    ) -> list[Response]:
+        """A response to each context; every process calls it."""
+        self.publish(policy)
+
+        async def all_of_them() -> list[Response]:
+            async with self.server.connected():
+                each = (
+                    self.respond(policy, one, context, limit, sampling)
+                    for one, context in zip(asked, contexts, strict=True)
+                )
+                return await asyncio.gather(*each)
+
+        return distributed.first_works(lambda: distributed.run_coroutine(all_of_them()))
+
+    def check(self, policy: Policy, turns: Sequence[Turn], sampling: SamplingConfig | None) -> None:
+        """Compare what the server said of a policy's turns with a pass over them, some of them.
+
+        Once for each set of weights, in every process. ConfigError names the likely cause where
+        the two do not agree.
+        """
+        held, sampling = self.weights.get(policy.adapter), policy.own_sampling(sampling)
+        turns = [turn for turn in turns if turn.sampler_logprobs][:CHECKED]
+        if held is None or held.checked or not turns:
+            return
+        off, bound = server_gap(policy, turns, sampling), tolerance_of(policy.bundle.config)
+        if off >= bound:
+            raise ConfigError(
+                f"{policy.name}: the server's log-probabilities are off those computed here by "
+                f"{off:.2g} (at most {bound}): {self._cause(policy, turns, sampling, off)}"
+            )
+        held.checked = True
+
+    def _cause(
+        self, policy: Policy, turns: Sequence[Turn], sampling: SamplingConfig | None, off: float
+    ) -> str:
+        """Why server and trainer disagree about turns, as far as it can be found out."""
+        bound = tolerance_of(policy.bundle.config)
+        plain = policy.reference(policy.name)
+        if policy.adapter and not plain.adapter and server_gap(plain, turns, sampling) < bound:
+            return "it answers with the model alone, the adapter does not act"
+        if sampling is not None and server_gap(policy, turns, None) < bound:
+            return "it says those before temperature, top_k, ...: --logprobs-mode is raw_logprobs"
+        turn = turns[0]
+        asked, limit = Asked(turn.asked, turn.role), len(turn.response_ids)
+        unread = self.respond(policy, asked, turn.context_ids, limit, None, salt="unread")
+        fresh = distributed.first_works(lambda: distributed.run_coroutine(unread))
+        turn = replace(turn, response_ids=fresh.ids, sampler_logprobs=fresh.sampler_logprobs)
+        if server_gap(policy, [turn], None) < bound:
+            return "its cache of prompts is of earlier weights; start it anew"
+        if off < NEAR * bound:
+            return f"it may compute in another precision than {policy.bundle.config.precision}"
+        return "it has other weights: another model, or those of an earlier iteration"
