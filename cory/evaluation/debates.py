@@ -13,10 +13,9 @@ from cory.config import MaftConfig
 from cory.endpoint import Endpoint
 from cory.episode import Episode, Metrics, Prompt
 from cory.evaluation.diversity import DebateRecord, Diversity
-from cory.evaluation.evaluate import mean_with_interval
 from cory.evaluation.responses import TEAM, EvalRequest, ResponseSet, by_prompt
 from cory.functional.credit import answer_changes, rounds_of, transition_rates
-from cory.functional.statistics import binomial_se, mean
+from cory.functional.statistics import mean
 from cory.functional.votes import VoteRule
 from cory.models.actor import Actor, asked_of
 from cory.models.policy import Policy
@@ -42,7 +41,7 @@ def debate_metrics(
         ]
         who, count = f"turn_{number + 1}", len(responses.prompts)
         means = by_prompt(votes, count)
-        metrics |= mean_with_interval(f"{prefix}vote", who, means, len(votes))
+        metrics[f"eval/{prefix}vote/{who}"] = mean(means)
         singles = [value for rounds in right for value in rounds[number]]
         metrics[f"eval/{prefix}right/{who}"] = mean(singles)
         tries = responses.samples or 1
@@ -152,10 +151,8 @@ class MaftMetrics:
         read = read_debates(task, responses, agents)
         for number in rounds:
             who = f"turn_{number + 1}"
-            metrics[f"eval/vote_se/{who}"] = binomial_se(metrics[f"eval/vote/{who}"], len(read))
             first = [float(answers[number][0] == gold) for answers, gold in read]
-            metrics[f"eval/single/{who}"] = single = mean(first)
-            metrics[f"eval/single_se/{who}"] = binomial_se(single, len(first))
+            metrics[f"eval/single/{who}"] = mean(first)
             request.scores.add(f"eval/single/{who}", first, 1)  # of each problem there is one
         if request.untrained:
             return metrics

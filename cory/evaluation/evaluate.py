@@ -26,7 +26,7 @@ from cory.evaluation.responses import (
     in_batches,
     line_turn,
 )
-from cory.functional.statistics import interval, mean, pass_at_k
+from cory.functional.statistics import mean, pass_at_k
 from cory.models.actor import Actor
 from cory.models.policy import Policy
 from cory.rewards import Reward
@@ -61,7 +61,7 @@ def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> M
             request.scores.add(f"eval/greedy/{who}", each, None)
         else:
             first = [float(tries[0]) for tries in solved]
-            metrics |= mean_with_interval("greedy", who, first, len(solved))
+            metrics[f"eval/greedy/{who}"] = mean(first)
             request.scores.add(f"eval/greedy/{who}", first, 1)
     return metrics
 
@@ -105,21 +105,9 @@ def pass_metrics(who: str, k: int, solved: list[list[bool]]) -> Metrics:
 
     solved: of each prompt, whether each of its responses was right
     """
-    unbiased = [pass_at_k(sum(tries), len(tries), k) for tries in solved]
-    first = [float(any(tries[:k])) for tries in solved]
-    responses = sum(map(len, solved))
-    return mean_with_interval(f"pass_at_{k}", who, unbiased, responses) | mean_with_interval(
-        f"any_of_{k}", who, first, len(first)
-    )
-
-
-def mean_with_interval(name: str, who: str, values: list[float], responses: int) -> Metrics:
-    """The mean of the prompts' values and its 95 % interval."""
-    low, high = interval(values, responses)
     return {
-        f"eval/{name}/{who}": mean(values),
-        f"eval/{name}_low/{who}": low,
-        f"eval/{name}_high/{who}": high,
+        f"eval/pass_at_{k}/{who}": mean(pass_at_k(sum(tries), len(tries), k) for tries in solved),
+        f"eval/any_of_{k}/{who}": mean(float(any(tries[:k])) for tries in solved),
     }
 
 

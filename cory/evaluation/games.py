@@ -15,7 +15,7 @@ from cory.evaluation.responses import (
     ResponseSet,
     in_batches,
 )
-from cory.functional.statistics import contributions, mean, standard_error
+from cory.functional.statistics import contributions, mean
 from cory.games.transcript import FinishedGame
 from cory.models.policy import Policy
 from cory.rewards.game_outcome import GameOutcome
@@ -145,7 +145,7 @@ def game_metrics(matches: Sequence[Match], roles: Sequence[str], scores: PromptS
             sums = by_word([sum(win_scores([line], role)) for line in played], words)
             counts = by_word([line["valid"] for line in played], words)
             rates.append(contributions(sums, counts))
-            metrics |= mean_with_error(f"win_rate_{role}", opponent, rates[-1])
+            metrics[f"eval/win_rate_{role}/{opponent}"] = mean(rates[-1])
             metrics[f"eval/wins_{role}/{opponent}"] = mean(score == 1 for score in won)
             if not itself:
                 scores.add(f"eval/win_rate_{role}/{opponent}", rates[-1], tries)
@@ -153,7 +153,6 @@ def game_metrics(matches: Sequence[Match], roles: Sequence[str], scores: PromptS
             means = [mean(of_word) for of_word in zip(*rates, strict=True)]
             metrics[f"eval/win_rate/{opponent}"] = mean(means)
             if not itself:  # there what one role wins the other loses: nothing is left to chance
-                metrics |= mean_with_error("win_rate", opponent, means)
                 scores.add(f"eval/win_rate/{opponent}", means, tries * len(roles))
         valid = [line for line in games if line["valid"]]
         metrics[f"eval/invalid/{opponent}"] = 1 - len(valid) / len(games)
@@ -165,13 +164,14 @@ def game_metrics(matches: Sequence[Match], roles: Sequence[str], scores: PromptS
             counts = by_word([line["valid"] for line in games], words)
             scores.add(f"eval/solved/{opponent}", contributions(solves, counts), tries)
         lengths = [(len(line["turns"]) + 1) // 2 for line in games]
-        metrics |= mean_with_error("game_turns", opponent, lengths)
+        metrics[f"eval/game_turns/{opponent}"] = mean(lengths)
         own_turns = [[t for t in line["turns"] if t["agent"] == line["who"]] for line in games]
         spoken = [turns for turns in own_turns if turns]
-        tokens = [mean(turn["tokens"] for turn in said) for said in spoken]
-        metrics |= mean_with_error("utterance_tokens", opponent, tokens)
-        empty = [mean(not turn["response"] for turn in said) for said in spoken]
-        metrics |= mean_with_error("empty_share", opponent, empty)
+        if spoken:
+            tokens = [mean(turn["tokens"] for turn in said) for said in spoken]
+            metrics[f"eval/utterance_tokens/{opponent}"] = mean(tokens)
+            empty = [mean(not turn["response"] for turn in said) for said in spoken]
+            metrics[f"eval/empty_share/{opponent}"] = mean(empty)
     return metrics
 
 
@@ -187,13 +187,3 @@ def win_scores(lines: Sequence[Line], role: str) -> list[float]:
         for line in lines
         if line["valid"]
     ]
-
-
-def mean_with_error(name: str, opponent: str, values: Sequence[float]) -> Metrics:
-    """A mean and its standard error; empty without values."""
-    if not values:
-        return {}
-    metrics = {f"eval/{name}/{opponent}": mean(values)}
-    if len(values) > 1:
-        metrics[f"eval/{name}_se/{opponent}"] = standard_error(values)
-    return metrics

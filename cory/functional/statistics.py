@@ -12,7 +12,6 @@ from scipy.special import ndtri, stdtrit  # of scipy.stats, which takes 0.3 s to
 LEVEL = 0.9  # of every interval
 POWER = 0.8  # share of studies of `pairs_needed` pairs in which a real difference shows
 ROUNDING = 1e-6  # relative spread that is float32's rounding alone
-Z = 1.959963984540054  # standard deviations around the mean that hold 95 % of a normal law
 
 Interval = tuple[float, float]
 Values = Sequence[float] | NDArray[Any]
@@ -24,11 +23,6 @@ def mean(values: Iterable[float]) -> float:
     return sum(numbers) / len(numbers)
 
 
-def binomial_se(share: float, count: int) -> float:
-    """Standard error of a share of `count` trials."""
-    return math.sqrt(share * (1 - share) / count)
-
-
 def pass_at_k(right: int, of: int, k: int) -> float:
     """Probability that k of the tries, drawn without replacement, include a right one.
 
@@ -38,44 +32,6 @@ def pass_at_k(right: int, of: int, k: int) -> float:
     right, of: c right tries out of n
     """
     return 1 - math.comb(of - right, k) / math.comb(of, k)
-
-
-def interval(values: Sequence[float], responses: int) -> tuple[float, float]:
-    """95 % confidence interval of the mean over all prompts, from a sample of prompts.
-
-    Wilson's score interval (Wilson, 1927) with the effective sample size of surveys (Korn and
-    Graubard, 1998), p (1 - p) / variance of the values, at most the number of responses. With
-    values of 0 and 1 alone it is Wilson's own interval. Prompts are independent, responses to one
-    prompt are not. Unlike a bootstrap over prompts it needs no random numbers, and it does not
-    shrink to a point where every prompt failed.
-
-    values: in [0, 1], one per prompt
-    responses: number of responses to all prompts together, at least one per prompt
-    """
-    count = len(values)
-    centre = sum(values) / count
-    variance = sum((value - centre) ** 2 for value in values) / count
-    effective = float(count)
-    if 0 < centre < 1:
-        most = centre * (1 - centre) * count
-        # prompts with equal values are worth no more than all responses together
-        effective = responses if variance * responses <= most else most / variance
-    return wilson(centre, effective)
-
-
-def wilson(share: float, of: float) -> tuple[float, float]:
-    """Wilson's 95 % score interval (Wilson, 1927) of a share of `of` independent outcomes.
-
-    The probabilities p for which the share is at most Z standard deviations
-    sqrt(p (1 - p) / of) away from p.
-    """
-    weight = Z**2 / of
-    centre = (share + weight / 2) / (1 + weight)
-    half = Z / (1 + weight) * math.sqrt(share * (1 - share) / of + Z**2 / (4 * of**2))
-    # the exact bound where nothing, or everything, is right: rounding would miss it
-    low = 0.0 if share == 0 else max(0.0, centre - half)
-    high = 1.0 if share == 1 else min(1.0, centre + half)
-    return low, high
 
 
 def contributions(sums: Sequence[float], counts: Sequence[float]) -> list[float]:

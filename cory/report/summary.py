@@ -79,8 +79,7 @@ def _over_prompts(scores: Sequence[Mapping[str, Any]], metric: str) -> dict[str,
 
 def _shown(frame: pd.DataFrame) -> list[str]:
     """The metrics of SHOWN that a run has, without what says the same twice."""
-    every = [name for name in frame if "_se/" not in name]
-    names = [name for pattern in SHOWN for name in every if re.fullmatch(pattern, name)]
+    names = [name for pattern in SHOWN for name in frame if re.fullmatch(pattern, name)]
     if any(name.startswith("eval/vote/") for name in names):  # debates, not single answers
         names = [name for name in names if not re.match("eval/(pass_at|greedy|score)", name)]
     if any(name.startswith(EVALUATION) for name in names):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy import stats
 
 from cory.episode import Prompt
-from cory.evaluation.games import Match, game_metrics, mean_with_error, win_scores
+from cory.evaluation.games import Match, game_metrics, win_scores
 from cory.evaluation.responses import PromptScores
 from cory.runs.files import Line
 from tests.support.building import measure
@@ -45,10 +43,6 @@ def test_win_rate_by_hand() -> None:
     games = [line("a"), line("a"), line("d"), line(""), line("", valid=False)]
     scores = win_scores(games, "attacker")
     assert scores == [1, 1, 0, 0.5] and win_scores(games, "defender") == [0, 0, 1, 0.5]
-    spread = math.sqrt(sum((s - 0.625) ** 2 for s in scores) / 3) / 2
-    found = mean_with_error("x", "im", scores)
-    assert found == pytest.approx({"eval/x/im": 0.625, "eval/x_se/im": spread})
-    assert mean_with_error("x", "im", [1.0]) == {"eval/x/im": 1.0}
 
 
 def test_both_roles_count_alike() -> None:
@@ -56,33 +50,31 @@ def test_both_roles_count_alike() -> None:
     attacking = [line("a"), line("a"), line("d"), line(""), line("", valid=False)]
     defending = [line("a"), line("a"), *[line("", valid=False)] * 3]
     matches = [match("attacker", 5, attacking), match("defender", 5, defending)]
-    found = game_metrics(matches, ROLES, scores(5))
+    found = game_metrics(matches, ROLES, words := scores(5))
     assert found["eval/win_rate_attacker/im"] == 0.625
     assert found["eval/win_rate_defender/im"] == 0
     assert found["eval/win_rate/im"] == 0.3125
     assert found["eval/wins_attacker/im"] == 0.5 and found["eval/wins_defender/im"] == 0
-    error = found["eval/win_rate_attacker_se/im"]
     # 0.625 + (score - 0.625 for a game that counts) * 5 / 4
     each = [1.09375, 1.09375, -0.15625, 0.46875, 0.625]
-    assert error == pytest.approx(stats.sem(each))
-    assert found["eval/win_rate_se/im"] == pytest.approx(error / 2)
+    assert words.values["eval/win_rate_attacker/im"] == pytest.approx(each)
+    assert words.values["eval/win_rate/im"] == pytest.approx([one / 2 for one in each])
     assert found["eval/invalid/im"] == pytest.approx(4 / 10)
     assert found["eval/ties/im"] == pytest.approx(1 / 6)
     assert found["eval/solved/im"] == 0
     assert found["eval/game_turns/im"] == 2
     # of the policy's own utterances: 3 and 1 tokens, the second one empty
     assert found["eval/utterance_tokens/im"] == 2 and found["eval/empty_share/im"] == 0.5
-    assert found["eval/game_turns_se/im"] == 0
 
 
 def test_games_about_one_word_are_not_independent() -> None:
     """Two games about each of two words, the first word always won: two outcomes, not four."""
     games = [line("a"), line("d"), line("a"), line("d")]
     matches = [match(role, 2, games) for role in ROLES]
-    found = game_metrics(matches, ROLES, scores(2))
-    assert found["eval/win_rate_attacker_se/im"] == pytest.approx(0.5)
+    game_metrics(matches, ROLES, words := scores(2))
+    assert words.values["eval/win_rate_attacker/im"] == [1.0, 0.0]
     # what the attacker wins of a word the defender loses: together nothing is left to chance
-    assert found["eval/win_rate_se/im"] == pytest.approx(0.0)
+    assert words.values["eval/win_rate/im"] == [0.5, 0.5]
 
 
 def test_against_itself_both_roles_are_of_the_same_games() -> None:
@@ -90,7 +82,7 @@ def test_against_itself_both_roles_are_of_the_same_games() -> None:
     found = game_metrics([match(None, 4, games, "itself")], ROLES, scores(4))
     assert found["eval/win_rate_attacker/itself"] == 0.625
     assert found["eval/win_rate_defender/itself"] == 0.375
-    assert found["eval/win_rate/itself"] == 0.5 and "eval/win_rate_se/itself" not in found
+    assert found["eval/win_rate/itself"] == 0.5
 
 
 def test_games_in_which_both_win() -> None:

@@ -17,11 +17,11 @@ def read() -> list[Metric]:
     ("logged", "title"),
     [
         ("objective/kl/observer_2", "objective/kl, by role"),
-        ("eval/pass_at_16_low/agent_0", "eval/pass_at_<k>_low, by agent"),
+        ("eval/pass_at_16/agent_0", "eval/pass_at_<k>, by agent"),
         ("reward/own/logged/my/share", "reward/logged/<name>"),
         ("ppo/loss/policy/agent_1_turn_2", "ppo/loss/policy, by agent"),
         ("before/vote/turn_3", "eval/vote, by turn"),
-        ("eval/win_rate_attacker_se/im", "eval/win_rate_<role>_se, by opponent"),
+        ("eval/win_rate_attacker/im", "eval/win_rate_<role>, by opponent"),
         ("benchmark/mmlu/agent_0", None),
     ],
 )
