@@ -16,8 +16,6 @@ from cory.config import ConfigError, nearest, require
 # what a user's code may raise: anything, and `sys.exit`, which would end a worker without a word
 RAISED = (Exception, SystemExit)
 
-_digests: dict[str, str] = {}  # of the files of functions, as imported, by what was typed
-
 
 @dataclass(frozen=True)
 class UserFunction:
@@ -48,14 +46,7 @@ def load_function(key: str, value: str) -> UserFunction:
     require(hasattr(module, name), f"{said}: {file} has no {name}{nearest(name, known)}")
     function = getattr(module, name)
     require(callable(function), f"{said}: {name} must be a function")
-    if value not in _digests and file.is_file():
-        _digests[value] = sha256(file.read_bytes()).hexdigest()
     return UserFunction(said, file, function)
-
-
-def digests() -> dict[str, str]:
-    """The SHA-256 of every imported function's file as it was then, by what was typed."""
-    return dict(_digests)
 
 
 def _module(place: str) -> ModuleType:

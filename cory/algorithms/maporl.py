@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from cory.config import DebateSFTConfig, MaporlConfig, require
+from cory.config import DebateSFTConfig, MaporlConfig
 from cory.config.debate import OF_REFERENCE
-from cory.episode import Episode, score_of
+from cory.episode import Episode
 from cory.evaluation.debates import debate_metrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
 from cory.functional.credit import DebateCredit, repeats
@@ -36,22 +36,14 @@ def build_maporl(config: MaporlConfig, components: Components) -> PPOTrainer:
         alpha=(config.alpha[0], config.alpha[1]),
         beta=(config.beta[0], config.beta[1]),
         official=config.official_shaping,
-        bonus_from=config.bonus_from,
         penalty=config.guards.penalty,
         scope=config.guards.scope,
     )
-    by_score = config.shapes and config.bonus_from == "verifier"
 
     def assign_credit(episodes: list[Episode]) -> None:
         judge_rest(components.task, episodes)
         for turn in (turn for episode in episodes for turn in episode.turns):
             turn.flawed = not turn.absent and breaks_guard(config, turn.response, turn.response_ids)
-            # of a reward that is code of the user's, settings do not say what its scores are
-            require(
-                not by_score or turn.absent or 0 <= score_of(turn) <= 1,
-                f"algorithm.bonus_from=verifier needs scores from 0 to 1; "
-                f"reward={components.config.reward.name} gave {turn.score}",
-            )
         credit(episodes)
 
     return PPOTrainer(

@@ -72,7 +72,7 @@ def game_trainer(
     if config.instructions.per_iteration > 0:
         longest, context = config.instructions.max_tokens, bundle.context_length
         require(
-            longest <= context or config.iterations == 0 or config.collect_only,
+            longest <= context or config.iterations == 0,
             f"algorithm.instructions.max_tokens={longest} exceeds the context of "
             f"model={components.config.model.name} ({context} tokens)",
         )

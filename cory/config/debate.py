@@ -141,7 +141,6 @@ class MaporlConfig(PPOConfig, DebateConfig):
     alpha: Pair  # incentives alpha_0, alpha_1 of Table 1
     beta: Pair  # incentives beta_0, beta_1 of Table 2
     official_shaping: bool
-    bonus_from: Literal["ground_truth", "verifier"]
     guards: GuardConfig
 
     def conflicts(self) -> Conflicts:
@@ -149,11 +148,6 @@ class MaporlConfig(PPOConfig, DebateConfig):
         most = self.sampling.max_response_tokens
         if (self.guards.min_tokens or 0) > most:
             yield "guards.min_tokens", f"must not exceed sampling.max_response_tokens={most}"
-
-    @property
-    def shapes(self) -> bool:
-        """Whether any incentive shapes the reward."""
-        return any([*self.alpha, *self.beta])
 
     def turns_per_policy(self) -> int:
         places = self.agents * len(self.trained) // len(self.policies())

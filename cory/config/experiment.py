@@ -265,9 +265,7 @@ class Config(Settings):
     @property
     def evaluates_before(self) -> bool:
         """Whether agents are evaluated before the training: where there is one."""
-        algorithm = self.algorithm
-        trains = algorithm.iterations > 0 and not getattr(algorithm, "collect_only", False)
-        return self.evaluation.before and trains
+        return self.evaluation.before and self.algorithm.iterations > 0
 
     def conflicts(self) -> Conflicts:
         if self.keep_best is not None and self.algorithm.speaks_remotely():

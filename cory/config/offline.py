@@ -41,7 +41,6 @@ class OfflineConfig(AlgorithmConfig):
 
     iterations_per_epoch: Count | None  # iterations on one set of games; None: all
     games: Text  # self_play | scripted | endpoint | none, or a file of games
-    collect_only: bool  # write the file of games and learn nothing
     game_batch: Count  # games that are played side by side
     kl_coef: NotNegative  # per nat of KL to the model that the set's updates start from
     kl_estimator: Literal["weighted", "k1", "k3"]

@@ -22,7 +22,6 @@ from cory.config.base import (
 from cory.config.debate import (
     DebateConfig,
     MaftConfig,
-    MaporlConfig,
     SFTConfig,
     VerifierConfig,
 )
@@ -58,9 +57,6 @@ NEEDS = {
     "algorithm.diversity.kl_to_base": "algorithm.diversity.scorer algorithm.endpoint=null",
     "algorithm.diversity.nll_others": "algorithm.endpoint=null",  # its model has no weights here
     "algorithm.kl_in_advantage": "algorithm.kl_estimator=weighted",  # it is the weighted estimate
-    # one set of games; prompts_per_iteration says how many
-    "algorithm.collect_only": "algorithm.iterations=1 algorithm.iterations_per_epoch=null|1 "
-    "algorithm.games=self_play|scripted|endpoint",
     "export_examples": "algorithm=maft|sft|debate_sft|verifier|imitation|spag",  # others have none
     "algorithm.instructions.source=hub|path": "algorithm.instructions.path",
     "task.source=path|hub": "task.path",
@@ -228,12 +224,12 @@ def of_answers(config: Config) -> Conflicts:
     if config.reward.name == "returned" and not isinstance(algorithm, TeamConfig | SFTConfig):
         rule = f"task={task.name} has no reward of its own; choose one: reward=python"
         yield "reward", f"{rule} reward.function=<file>.py:<function>, exact_match, judge, ..."
-    shapes = isinstance(algorithm, MaporlConfig) and algorithm.shapes
     needing = {
         "algorithm": isinstance(algorithm, VerifierConfig)
         or getattr(algorithm, "labels", "reward") != "reward",
         "algorithm.diversity": isinstance(algorithm, MaftConfig) and algorithm.diversity.reads,
-        "algorithm.bonus_from": shapes and algorithm.bonus_from == "ground_truth",
+        "algorithm.alpha": any(getattr(algorithm, "alpha", ())),
+        "algorithm.beta": any(getattr(algorithm, "beta", ())),
         "algorithm.consensus": getattr(algorithm, "consensus", None) is not None,
         "evaluation.team": evaluation.team and isinstance(algorithm, DebateConfig),
         "evaluation.k": max(evaluation.k) > 1,
@@ -362,12 +358,8 @@ def of_games(config: Config) -> Conflicts:
 
 
 def of_debates(config: Config) -> Conflicts:
-    """Incentives, and evaluations of several agents."""
-    algorithm, output = config.algorithm, getattr(config.reward, "output", "")
-    shapes = isinstance(algorithm, MaporlConfig) and algorithm.shapes
-    if shapes and algorithm.bonus_from == "verifier" and output in ("logit", "grade"):
-        rule = "counts scores above 0.5 as right: it needs scores from 0 to 1"
-        yield "algorithm.bonus_from", f"{rule}, got reward.output={output}"
+    """Evaluations of several agents."""
+    algorithm = config.algorithm
     single = not hasattr(algorithm, "agents") and algorithm.policy_count() == 1
     if config.evaluation.team and single:
         yield "evaluation.team", f"needs several agents; algorithm={algorithm.name} has one"

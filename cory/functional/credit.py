@@ -74,7 +74,6 @@ class DebateCredit:
     alpha: tuple[float, float]  # alpha_0, alpha_1
     beta: tuple[float, float]  # beta_0, beta_1
     official: bool  # incentives as in the released code
-    bonus_from: str  # ground_truth | verifier
     # score of a flawed turn in its own credit; with horizon=last, of its agent in the last round
     penalty: float
     scope: str  # own | propagate: whether earlier turns see the penalty, too
@@ -105,8 +104,6 @@ class DebateCredit:
     def _right(self, turn: Turn) -> bool:
         if self.alpha == self.beta == (0.0, 0.0):
             return False  # without incentives it plays no part
-        if self.bonus_from == "verifier":
-            return score_of(turn) > 0.5
         if turn.right is None:
             raise ValueError(f"nobody said whether the turn of {turn.agent} is right")
         return turn.right

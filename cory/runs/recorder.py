@@ -30,7 +30,6 @@ from cory.config import Config, ConfigError, require
 from cory.episode import Episode, Metrics, further_columns
 from cory.runs.files import Line, append_lines, keep_lines, whole_lines, write_whole
 from cory.runs.run_dir import METRICS, RECORD, SAMPLES, SCORES, TIME, TIMES, read_settings, resolved
-from cory.user_function import digests
 
 TRAINING = "training"  # kind of line in samples.jsonl; evaluation/ and the loop write the others
 PACKAGES = (  # that results depend on
@@ -256,9 +255,6 @@ class Recorder:
             self.clean = self.clean and state["clean"] and state["commit"] == self.commit
             sizes = state["sizes"]
             print(f"resumed after iteration {done}", flush=True)
-            for name, now in digests().items():
-                if state["functions"].get(name, now) != now:
-                    distributed.note(f"{name} has changed; the run goes on with it as it is now")
         kept = {}
         for name, size in sizes.items():
             path = self.run_dir / name
@@ -314,7 +310,6 @@ class Recorder:
             "last": dict(self.last),
             "commit": self.commit,
             "clean": self.clean,
-            "functions": digests(),
         }
 
     def finish(self) -> None:

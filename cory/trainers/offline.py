@@ -133,8 +133,6 @@ class OfflineTrainer:
         if self.games is None:
             self._take_set(epoch, again=True)
         clock.lap("rollout_s")
-        if config.collect_only:
-            return metrics | clock.metrics()
         if place == 0:
             self._annotate()
             clock.lap("annotate_s")

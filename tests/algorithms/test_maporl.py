@@ -17,7 +17,6 @@ from cory.functional.votes import VoteRule
 from cory.rollout.debate import Debate
 from tests.support.building import build, measure
 from tests.support.composing import ConfigOf, maporl_settings
-from tests.support.refusals import refusal
 
 MAPORL = ["algorithm=maporl", "algorithm.guards.boxed=false", "algorithm.guards.min_tokens=null"]
 
@@ -92,17 +91,6 @@ def test_guards() -> None:
     assert breaks_guard(guarded, r"\boxed{7}", [1, 2] * 4)  # more than three times
     assert not breaks_guard(guarded, r"\boxed{7}", [1, 2] * 3)
     assert not breaks_guard(maporl_settings(*MAPORL[1:]), "7", [1, 2, 3])
-
-
-def test_incentives_refuse_a_score_that_is_no_share(questions: ConfigOf) -> None:
-    """What a function of the user's gives is known only now."""
-    config = questions(*MAPORL, "algorithm.alpha=[1.0,1.0]", "algorithm.bonus_from=verifier")
-    trainer = build(config, Last())
-    turns = [Turn("p", "d", t // 2, "", "word", [1], [1], score=0.5) for t in range(6)]
-    trainer.assign_credit([Episode(Prompt("q", "?", "7"), turns)])
-    turns[3].score = 7.0
-    said = refusal(lambda: trainer.assign_credit([Episode(Prompt("q", "?", "7"), turns)]))
-    assert "needs scores from 0 to 1" in said and said.endswith("gave 7.0")
 
 
 def test_turns_that_do_not_learn_are_spoken_by_the_start(questions: ConfigOf) -> None:
@@ -181,9 +169,6 @@ def paid(config: Config, right: list[list[bool]], flawed: tuple[int, int] | None
         ([], [[False] * 3] * 2, (1, 1), [(0.1 + 0.5 * MEANS[1]) / 1.5, *[None] * 2, 0.8, -20.0]),
         (["algorithm.guards.scope=propagate"], [[False] * 3] * 2, (1, 1),
          [(0.1 + 0.5 * (0.8 - 20.0 + 0.6) / 3) / 1.5]),
-        # right is who the verifier says: above 0.5 are the first and the third at the second turn
-        (["algorithm.horizon=current", "algorithm.bonus_from=verifier"], [[False] * 3] * 2, None,
-         [MEANS[0], MEANS[0] + 5.0, MEANS[0], MEANS[1] + 2.0, MEANS[1], MEANS[1] + 2.0]),
     ],
 )  # fmt: skip
 def test_the_trainer_pays_by_every_setting(

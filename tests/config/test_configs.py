@@ -314,11 +314,6 @@ def test_settings_hold_no_values() -> None:
 def test_where_there_is_no_evaluation_before_the_training() -> None:
     for word in ("evaluation.before=false", "algorithm.iterations=0"):
         assert parsed().evaluates_before and not parsed(word).evaluates_before
-    games = ("experiment=spag/llama2_im", "scale=small", "evaluation.before=true")
-    assert parsed(*games).evaluates_before
-    collecting = ("algorithm.collect_only=true", "algorithm.iterations=1")
-    words = (*games, *collecting, "algorithm.iterations_per_epoch=null")
-    assert not parsed(*words).evaluates_before
 
 
 @pytest.mark.slow

@@ -169,7 +169,8 @@ model.system=Hi -> model.system=Hi: is not for a model behind an endpoint
 model.template.enable_thinking=false -> model.template.enable_thinking=false: is not for a model
 """,
     "maporl_of_texts": """
-algorithm.alpha=[1.0,1.0] -> algorithm.bonus_from=ground_truth: needs a task with
+algorithm.alpha=[1.0,1.0] -> algorithm.alpha=[1.0,1.0]: needs a task with answers
+algorithm.beta=[0.0,1.0] -> algorithm.beta=[0.0,1.0]: needs a task with answers
 algorithm.consensus=1.0 -> needs a task with answers
 """,
     "verifier": """

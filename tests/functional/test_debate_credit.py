@@ -19,7 +19,6 @@ PLAIN = DebateCredit(
     alpha=(0.0, 0.0),
     beta=(0.0, 0.0),
     official=False,
-    bonus_from="ground_truth",
     penalty=-10.0,
     scope="own",
 )
@@ -132,13 +131,6 @@ def test_two_agents_and_three_turns_end_to_end() -> None:
         ]
     )
     assert [turn.bonus for turn in episode.turns] == [0.0, 7.0, 3.0, -7.0, -3.0, 0.0]
-
-
-def test_incentives_by_the_verifier() -> None:
-    rule = replace(PLAIN, alpha=ALPHA, bonus_from="verifier")
-    episode = debate([turn(0.2, R), turn(0.6, R)], [turn(0.6, R), turn(0.6, R)])
-    rule([episode])
-    assert [turn.bonus for turn in episode.turns] == [0.0, 0.0, 3.0, 0.0]
 
 
 SPREAD = 0.5 * (-10.0 + 1.0) / 2  # the penalised second round, discounted

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from cory import user_function
 from cory.config import Config, ConfigError
 from cory.runs.files import read_lines
 from cory.runs.recorder import Recorder
-from cory.user_function import load_function
 from tests.support.composing import ConfigOf
 
 NAMES = ("metrics.jsonl", "times.jsonl", "samples.jsonl", "prompt_scores.jsonl")
@@ -72,22 +70,3 @@ def test_what_the_checkpoint_relies_on_has_to_be_there(run: Run, name: str) -> N
         run.again(run.state)
     assert {name: (run.run_dir / name).read_bytes() for name in NAMES} == others
     assert (run.run_dir / "record.json").exists()
-
-
-def test_a_function_whose_file_has_changed_is_noted(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "mine.py"
-    file.write_text("def play(): ...\n")
-    load_function("algorithm.play", f"{file}:play")
-    state = Recorder(run.run_dir, run.config).state_dict()["functions"]
-    run.again(run.state | {"functions": state})
-    assert "changed" not in capsys.readouterr().err
-    # while the run works, its own code is what was imported, also where the file has gone
-    file.unlink()
-    assert Recorder(run.run_dir, run.config).state_dict()["functions"] == state
-    file.write_text("def play(): return 5\n")
-    user_function._digests.clear()  # as in a new process
-    load_function("algorithm.play", f"{file}:play")
-    run.again(run.state | {"functions": state})
-    assert f"note: {file}:play has changed" in capsys.readouterr().err
