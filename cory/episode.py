@@ -19,6 +19,16 @@ def from_user(content: str) -> Message:
     return {"role": "user", "content": content}
 
 
+def are_messages(value: Any) -> bool:
+    """Whether a value of the user's is the messages of a chat, one at least."""
+    return bool(value) and all(
+        isinstance(message, dict)
+        and message.keys() == {"role", "content"}
+        and all(isinstance(text, str) for text in message.values())
+        for message in value
+    )
+
+
 def as_messages(context: Context) -> list[Message]:
     """The messages with which a chat begins; of a text, one of the user."""
     return context if isinstance(context, list) else [from_user(context)]

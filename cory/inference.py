@@ -121,8 +121,9 @@ class TrainedTeam:
         sampling = self.config.algorithm.sampling
         limit = sampling.max_response_tokens if max_tokens is None else max_tokens
         require(limit >= 1, f"max_tokens={limit}: must be at least 1")
+        require(all(prompt.strip() for prompt in prompts), "a prompt is empty")
         asked = [
-            replace(self._prompt(prompt, limit), columns=own, answer=own.get("answer"))
+            replace(self.form.prompt_of(prompt), columns=own, answer=own.get("answer"))
             for prompt, own in zip(prompts, columns or [{}] * len(prompts), strict=True)
         ]
         # as in the run's evaluations, which began with these numbers
@@ -141,19 +142,6 @@ class TrainedTeam:
         answers = [self.form.read(turn.text) for turn in last]
         elected = rule.elected(answers, np.random.default_rng(self.config.seed))
         return None if elected is None else str(elected)
-
-    def _prompt(self, text: str, limit: int) -> Prompt:
-        """A text in the form of the task; at most `limit` tokens are to follow it."""
-        require(bool(text.strip()), "a prompt is empty")
-        prompt: Prompt = self.form.prompt_of(text)
-        for group, bundle in self.models.items():
-            tokens = bundle.texts.tokens(prompt.opening)
-            require(
-                tokens + limit <= bundle.context_length,
-                f"the {tokens} tokens of '{text[:40]}' and max_tokens={limit} exceed the context "
-                f"of {group}={bundle.config.name} ({bundle.context_length} tokens)",
-            )
-        return prompt
 
     def _debates(self) -> TrainedDebates:
         """The debates of `maporl` and `debate_sft`, which need neither data nor a reward."""

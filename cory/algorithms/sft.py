@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from cory import distributed
 from cory.config import SFTConfig, require
 from cory.episode import TEXT_ONLY, Episode, Metrics, Prompt, Turn
-from cory.evaluation.evaluate import TeamEvaluator
+from cory.evaluation.evaluate import TeamEvaluator, response_logprobs
 from cory.evaluation.responses import BeforeEach, EvalRequest
 from cory.functional.statistics import mean
 from cory.models.policy import Policy
 from cory.rollout.scheduler import single_turn
 from cory.trainers.components import Components
-from cory.trainers.offline import response_logprobs
 from cory.trainers.supervised import CollectedExamples, Example, SupervisedTrainer
 
 AGENT = "agent_0"
@@ -98,7 +97,7 @@ class AnswerEvaluator:
             said = f"algorithm.max_tokens={longest}: the prompt {prompt.id} alone has {asked}"
             require(asked < longest, said)
             del one.response_ids[longest - asked :]
-        nll = [-value for value in response_logprobs(self.policy, examples, "mean")]
+        nll = [-value for value in response_logprobs(self.policy, examples)]
         request.scores.prompts = [prompt.id for prompt in prompts]
         request.scores.add(f"eval/nll/{AGENT}", nll, None)
         return metrics | {f"eval/nll/{AGENT}": mean(nll)}

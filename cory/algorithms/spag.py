@@ -50,7 +50,7 @@ def build_spag(config: SpagConfig, components: Components) -> OfflineTrainer:
     )
     whole = config.average == "game"
     lesson = Lesson(
-        credit=partial(outcome_decay, decay=config.decay, normaliser=config.normaliser),
+        credit=partial(outcome_decay, decay=config.decay),
         kl_share=lambda turns: 1 / turns if whole else 1.0,
         threshold=config.threshold,
     )

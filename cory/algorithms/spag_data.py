@@ -111,11 +111,6 @@ class GameCollector:
         games = GameSet(path, task.game, self.tokenizer)
         wanted = config.games_per_epoch
         if again:
-            require(
-                sorted(games.found) == list(range(wanted)),
-                f"{path} holds {len(games.found)} of the {wanted} games that this run had begun to "
-                f"learn from; delete {run.run_dir} to start again",
-            )
             return games.games()
         prompts = task.sample(wanted)
         itself = config.games == "self_play"

@@ -44,7 +44,6 @@ class OfflineConfig(AlgorithmConfig):
     game_batch: Count  # games that are played side by side
     kl_coef: NotNegative  # per nat of KL to the model that the set's updates start from
     kl_estimator: Literal["weighted", "k1", "k3"]
-    log_probability: Literal["mean", "sum"]  # over the tokens of an utterance
     average: Literal["game", "utterance"]
     role_weights: bool  # both roles weigh the same, however often each one wins
     varied_prompts: bool
@@ -121,7 +120,6 @@ class SpagConfig(OfflineConfig):
     """Settings of `algorithm=spag`: offline reinforcement learning from self-play (eq. 12)."""
 
     decay: Between0And1  # gamma: weight of a turn relative to the one after it
-    normaliser: Literal["exact", "printed"]  # whether a game's rewards add up to 1
     threshold: Annotated[float, Field(lt=1)]  # xi: only higher rewards are trained on (1, 0 or -1)
     clip_range: Between0And1 | None  # of the probability ratio; None: no clipping
     kl_in_advantage: bool  # the penalty is a part of the advantage, and clipped with it

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from cory import distributed
 from cory.config import DiversityConfig, require
-from cory.episode import Metrics
+from cory.episode import Metrics, TokenRow
+from cory.evaluation.evaluate import response_logprobs
 from cory.functional.logprobs import pad_turns, padded
 from cory.functional.statistics import mean
 from cory.functional.votes import (
@@ -247,7 +248,14 @@ def nll_others(debates: Sequence[DebateRecord], kind: str, policies: Sequence[Po
     return {f"eval/nll_others/{kind}": total / pairs} if pairs else {}
 
 
-@torch.no_grad()
+@dataclass
+class SaidRow(TokenRow):
+    """What another agent has said, in its context."""
+
+    context_ids: list[int]
+    response_ids: list[int]
+
+
 def token_nll(
     policy: Policy, contexts: Sequence[str], responses: Sequence[str]
 ) -> list[float | None]:
@@ -257,22 +265,8 @@ def token_nll(
     responses: what does not fit into the model's context is cut off
     returns: None for a response without tokens
     """
-    texts, room = policy.texts, policy.bundle.context_length
-
-    def score(pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        read = texts.pairs([context for context, _ in pairs], [text for _, text in pairs])
-        rows = [ids[: room - len(before)] for before, ids in read]
-        tensors = pad_turns([before for before, _ in read], rows, texts.tokenizer.pad_token_id)
-        ids, attention_mask, mask = (tensor.to(policy.bundle.device) for tensor in tensors)
-        # not called as a module: at its end ZeRO-3 would take a training pass to be over
-        logprobs, _ = policy.model.forward(ids, attention_mask, mask)
-        return [
-            -float(row[counted].mean()) if bool(counted.any()) else None
-            for row, counted in zip(logprobs, mask, strict=True)
-        ]
-
-    policy.model.eval()
-    pairs = list(zip(contexts, responses, strict=True))
-    with policy.whole():
-        size = policy.hardware.rollout_batch_size
-        return distributed.map_rows(pairs, size, score, lambda pair: sum(map(len, pair)))
+    room = policy.bundle.context_length
+    read = policy.texts.pairs(contexts, responses)
+    rows = [SaidRow(before, ids[: room - len(before)]) for before, ids in read]
+    each = response_logprobs(policy, rows)
+    return [-one if row.response_ids else None for row, one in zip(rows, each, strict=True)]

@@ -14,7 +14,7 @@ import torch
 
 from cory import distributed
 from cory.config import SamplingConfig
-from cory.episode import Metrics
+from cory.episode import Metrics, TokenRow
 from cory.evaluation.responses import (
     MEASURED,
     PROBE,
@@ -26,6 +26,7 @@ from cory.evaluation.responses import (
     in_batches,
     line_turn,
 )
+from cory.functional.losses import utterance_logprobs
 from cory.functional.statistics import mean, pass_at_k
 from cory.models.actor import Actor
 from cory.models.policy import Policy
@@ -109,6 +110,22 @@ def pass_metrics(who: str, k: int, solved: list[list[bool]]) -> Metrics:
         f"eval/pass_at_{k}/{who}": mean(pass_at_k(sum(tries), len(tries), k) for tries in solved),
         f"eval/any_of_{k}/{who}": mean(float(any(tries[:k])) for tries in solved),
     }
+
+
+def response_logprobs(policy: Policy, rows: Sequence[TokenRow]) -> list[float]:
+    """Log-probability of each response under a policy as it is: the mean over its tokens."""
+
+    def score(batch: Sequence[TokenRow]) -> list[float]:
+        ids, attention_mask, mask = policy.tensors(batch)
+        # not called as a module: at its end ZeRO-3 would take a training pass to be over
+        logprobs, _ = policy.model.forward(ids, attention_mask, mask)
+        each: list[float] = utterance_logprobs(logprobs, mask).tolist()
+        return each
+
+    policy.model.eval()
+    with policy.whole(), torch.no_grad():
+        size = policy.hardware.rollout_batch_size
+        return distributed.map_rows(rows, size, score, lambda row: row.tokens)
 
 
 def return_metrics(

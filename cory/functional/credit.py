@@ -178,16 +178,15 @@ def incentives(
     return bonuses
 
 
-def outcome_decay(turns: int, decay: float, normaliser: str) -> list[float]:
+def outcome_decay(turns: int, decay: float) -> list[float]:
     """Share of a game's reward for each of the winner's turns, growing (Cheng et al., App. B).
 
     turns: T, of the winner in a finished game
     decay: gamma; the share of a turn is gamma times that of the next one
-    normaliser: exact: the shares add up to 1, as the paper says they do | printed: divided by the
-        paper's 1 - gamma^(T + 1), with which they add up to less
-    returns: T shares above 0
+    returns: T shares above 0, which add up to 1 as the paper says; its 1 - gamma^(T + 1) below the
+        fraction, where 1 - gamma^T stands here, would give less
     """
-    whole = 1 - decay ** (turns + (normaliser == "printed"))
+    whole = 1 - decay**turns
     return [(1 - decay) * decay ** (turns - turn) / whole for turn in range(1, turns + 1)]
 
 

@@ -170,19 +170,17 @@ def token_bce(logits: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask, losses, 0.0)
 
 
-def utterance_logprobs(logprobs: Tensor, mask: Tensor, reduction: str) -> Tensor:
-    """Log-probability of each utterance: mean or sum over its tokens.
+def utterance_logprobs(logprobs: Tensor, mask: Tensor) -> Tensor:
+    """Log-probability of each utterance: the mean over its tokens.
 
-    The released code of Cheng et al. takes the mean: the ratio of two sums leaves any clip range
-    within a few dozen tokens.
+    As the released code of Cheng et al.: the ratio of two sums, which the paper prints, leaves any
+    clip range within a few dozen tokens.
 
     logprobs: (B, R)
     mask: (B, R) bool, True on tokens of the utterance
-    reduction: mean | sum
     returns: (B,), 0 where there are no tokens
     """
-    total = torch.where(mask, logprobs, 0.0).sum(1)
-    return total if reduction == "sum" else total / mask.sum(1).clamp(min=1)
+    return torch.where(mask, logprobs, 0.0).sum(1) / mask.sum(1).clamp(min=1)
 
 
 def offline_kl(logprobs: Tensor, reference: Tensor, sampled: Tensor, estimator: str) -> Tensor:

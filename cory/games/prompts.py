@@ -5,7 +5,6 @@ from typing import Literal
 
 import numpy as np
 
-from cory.config import require
 from cory.config.task import GameTexts
 from cory.episode import Context, Message, from_user
 from cory.games.rules import GameRules, GameState
@@ -24,21 +23,6 @@ class GamePrompts:
 
     texts: GameTexts
     game: GameRules
-
-    def __post_init__(self) -> None:
-        game, roles = self.game, ", ".join(self.game.roles)
-        for key in ("rules", "instructions", "names"):
-            given = getattr(self.texts, key)
-            require(
-                {*given} == {*game.roles},
-                f"task.texts.{key} must have the roles {roles}, got {', '.join(given) or 'none'}",
-            )
-        for role, text in self.texts.instructions.items():
-            require(
-                role == game.knows or "{word}" not in text,
-                f"task.texts.instructions.{role} must not contain {{word}}: only the {game.knows} "
-                f"knows it",
-            )
 
     def context(
         self, position: GameState, role: str, style: int | None, form: Form = "text"

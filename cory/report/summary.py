@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from omegaconf import OmegaConf
 
 from cory.functional.statistics import mean_interval, paired_interval
 from cory.report.hints import AGENT, obstacles, of_agents
@@ -20,7 +19,7 @@ from cory.report.numbers import INTERVAL, aligned, interval_text
 from cory.report.runs import EVALUATION, LAST, end_values, judged_by, read_metrics, title
 from cory.runs.files import read_lines
 from cory.runs.recorder import TRAINING
-from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record, read_settings
+from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record
 
 CURVES = "curves.png"
 LEAST_PROMPTS = 20  # of fewer nothing is claimed: their intervals are too narrow too often
@@ -161,38 +160,22 @@ def _judged(changes: pd.DataFrame) -> pd.DataFrame:
     return changes.loc[judged_by([*changes.index])].dropna(subset=["change", "low"])
 
 
-def episodes(lines: Sequence[dict[str, Any]], own_play: bool = False) -> str:
+def episodes(lines: Sequence[dict[str, Any]]) -> str:
     """The last episodes of the training that were kept: the query, and each answer with its score.
 
     lines: of samples.jsonl
-    own_play: also what a play of the user's has told its agents, as an environment does
     """
     rows = []
     for line in [line for line in lines if line["kind"] == TRAINING][-EPISODES:]:
         query = textwrap.shorten(line["prompt"], 200, placeholder=" ...")
         rows.append(f"iteration {line['iteration'] + 1}: {query}")
-        for number, turn in enumerate(line["turns"]):
-            heard = told(line, number) if own_play else ""
-            if heard:
-                rows.append(f"    > {textwrap.shorten(heard, 100, placeholder=' ...')}")
+        for turn in line["turns"]:
             silent = "(thinking alone)" if turn.get("thinking") else "(absent)"
             text = textwrap.shorten(turn["response"] or silent, 100, placeholder=" ...")
             role = "" if turn["role"] in ("solo", turn["agent"]) else f" ({turn['role']})"
             score = "" if turn["score"] is None else f"  [{turn['score']:+.2f}]"
             rows.append(f"  {turn['agent']}{role}: {text}{score}")
     return "\n".join(rows)
-
-
-def told(line: Mapping[str, Any], number: int) -> str:
-    """The end of what an utterance's agent is shown that nobody has said before.
-
-    line: of samples.jsonl; number: of the utterance
-    """
-    turns = line["turns"]
-    shown = turns[number]["context"].removeprefix(line["prompt"])
-    for turn in turns[:number]:
-        shown = shown.removeprefix(turn["context"]).replace((turn["response"] or "").strip(), "")
-    return " ".join(shown.split())
 
 
 def show_summary(run_dir: Path) -> None:
@@ -202,8 +185,7 @@ def show_summary(run_dir: Path) -> None:
     if iterations > 0:
         last = min(LAST, iterations)
         note = f"(of the training: its first iteration, and the mean of its last {last})"
-        own_play = OmegaConf.select(read_settings(run_dir), "algorithm.name") == "team"
-        last_ones = episodes(read_lines(run_dir / SAMPLES), own_play)
+        last_ones = episodes(read_lines(run_dir / SAMPLES))
         parts = [last_ones, f"{parts[0]}\n{note}", sentence(changes)]
         alone = "seed-" not in run_dir.name and not run_dir.name.startswith("seed")
         next_steps = hints(changes, read_metrics(run_dir), alone)

@@ -1,13 +1,13 @@
 """Debates: every agent answers, sees what the others answered, and answers again."""
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
-from cory.episode import Prompt, Turn
+from cory.episode import Context, Prompt, Turn
 from cory.functional.votes import agreement
 from cory.rollout.debate_prompts import DebateWording, Rounds, SumUp
-from cory.rollout.scheduler import Cast, TooLong
+from cory.rollout.scheduler import Cast, Speaker, TooLong
 
 
 @dataclass
@@ -49,20 +49,13 @@ class Debate:
         """What an agent says after these rounds; of its prompts the first that fits is asked."""
         summary, cut = await self._summary(prompt, rounds, agent, cast)
         number, role = len(rounds), f"debater_{agent}"
-        speaker, context = cast[self.speaker(number, agent)], prompt.opening
-        for left_out, context in enumerate(
-            self.wording(speaker.name, agent).contexts(prompt, rounds, agent, summary)
-        ):
-            if not speaker.fits(context, self.limit):
-                continue
-            try:
-                turn = await speaker.say(context, role, number, aside=True)
-            except TooLong:
-                continue
-            turn.summary, turn.shortened = summary, cut or left_out > 0
-            return turn
-        # nothing fits: the bare question, which an actor refuses that may not answer more briefly
-        return await speaker.say(context, role, number, aside=True)
+        speaker = cast[self.speaker(number, agent)]
+        contexts = [*self.wording(speaker.name, agent).contexts(prompt, rounds, agent, summary)]
+        turn, shorter = await self._first_that_fits(speaker, contexts, role, number)
+        if turn is None:  # the bare question, which an actor refuses that may not say less
+            return await speaker.say(contexts[-1], role, number, aside=True)
+        turn.summary, turn.shortened = summary, cut or shorter
+        return turn
 
     async def _summary(
         self, prompt: Prompt, rounds: Rounds, agent: int, cast: Cast
@@ -75,12 +68,19 @@ class Debate:
         if self.summariser is None or self.agents == 1 or not rounds:
             return None, False  # of nobody's answers there is none
         speaker, role = cast[self.summariser.speaker], f"summariser_{agent}"
-        for left_out, context in enumerate(self.summariser.contexts(prompt, rounds, agent)):
+        contexts = self.summariser.contexts(prompt, rounds, agent)
+        told, shorter = await self._first_that_fits(speaker, contexts, role, len(rounds))
+        return None if told is None else told.response.strip(), shorter
+
+    async def _first_that_fits(
+        self, speaker: Speaker, contexts: Iterable[Context], role: str, number: int
+    ) -> tuple[Turn | None, bool]:
+        """What is said to the first of the contexts that fits; whether one before it did not."""
+        for left_out, context in enumerate(contexts):
             if not speaker.fits(context, self.limit):
                 continue
             try:
-                told = await speaker.say(context, role, len(rounds), aside=True)
+                return await speaker.say(context, role, number, aside=True), left_out > 0
             except TooLong:
                 continue
-            return told.response.strip(), left_out > 0
         return None, True

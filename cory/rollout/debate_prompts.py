@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from cory.config import DebatePrompts, MaftPrompts, require
@@ -101,20 +102,14 @@ class Graded:
 
     def __call__(self, query: str, own: Turn, others: Sequence[Turn], summary: str | None) -> str:
         """As `FollowUp`; these debates have no summaries."""
-        said = "" if not self.feedback else self._graded(self.prompts.own_feedback, own, "")
-        blocks = [
-            self.prompts.other.format(
-                number=number,
-                response=turn.response.strip(),
-                feedback=self._graded(self.prompts.feedback, turn, number) if self.feedback else "",
-            )
-            for number, turn in enumerate(others, 1)
-        ]
-        form = self.prompts.follow_up if blocks else self.prompts.follow_up_alone
-        quoted = self.prompts.separator.join(blocks)
+        said = self._graded(self.prompts.own_feedback, own, "")
+        form = self.prompts.follow_up if others else self.prompts.follow_up_alone
+        quoted = quotes(self.prompts, others, partial(self._graded, self.prompts.feedback))
         return form.format(others=quoted, own_feedback=said, query=query)
 
     def _graded(self, form: str, turn: Turn, number: int | str) -> str:
+        if not self.feedback:
+            return ""
         assert turn.score is not None  # the debate had it judged
         better = sum(turn.score >= bound for bound in self.prompts.grade_bounds)
         return form.format(
@@ -195,9 +190,15 @@ class Identified:
         return form.format(number=self.number)
 
 
-def quotes(prompts: MaftPrompts, turns: Sequence[Turn]) -> str:
-    """Answers quoted one after the other."""
+def quotes(
+    prompts: DebatePrompts | MaftPrompts,
+    turns: Sequence[Turn],
+    feedback: Callable[[Turn, int], str] = lambda turn, number: "",
+) -> str:
+    """Answers quoted one after the other, perhaps each with what is said of it."""
     return prompts.separator.join(
-        prompts.other.format(number=number, response=turn.response.strip())
+        prompts.other.format(
+            number=number, response=turn.response.strip(), feedback=feedback(turn, number)
+        )
         for number, turn in enumerate(turns, 1)
     )

@@ -17,7 +17,7 @@ from cory.episode import Context, Prompt
 from cory.games.prompts import Form, GamePrompts
 from cory.games.rules import GameRules, GameState
 from cory.games.scripted import Draw
-from cory.games.transcript import FinishedGame
+from cory.games.transcript import FinishedGame, read_games
 from cory.models.actor import Actor
 from cory.models.policy import Policy
 from cory.models.tokenization import Texts
@@ -177,7 +177,7 @@ class GameSet:
     """
 
     def __init__(self, path: Path, game: GameRules, tokenizer: str) -> None:
-        """Begin a set, or go on with it; from a damaged line on its games are played again.
+        """Begin a set, or go on with it.
 
         tokenizer: `vocabulary_digest` of the tokenizer of the token ids
         """
@@ -185,17 +185,10 @@ class GameSet:
         self.writes = distributed.rank() == 0
         self.found: dict[int, FinishedGame] = {}  # games that are over, by number
         if self.writes:
-            kept = b""
-            for number, row in enumerate(whole_lines(path).splitlines(), 1):
-                try:
-                    played = FinishedGame.from_json(row.decode(), game)
-                except ValueError:
-                    distributed.note(f"{path}, line {number} is damaged: games are played again")
-                    break
-                if played.game is not None:
-                    self.found[played.game] = played
-                kept += row + b"\n"
+            kept = whole_lines(path)  # a kill may have torn the last
             keep_lines(path, kept)
+            played = read_games(path, game, "games") if kept else []
+            self.found = {number: one for one in played if (number := one.game) is not None}
         self.share()
 
     def share(self) -> None:

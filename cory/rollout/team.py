@@ -8,7 +8,7 @@ from typing import Any
 
 from cory import distributed
 from cory.config import ConfigError, TeamConfig, nearest, require
-from cory.episode import Context, Episode, Prompt, Turn
+from cory.episode import Context, Episode, Prompt, Turn, are_messages
 from cory.models.actor import Actor
 from cory.models.policy import Policy
 from cory.rewards.python_function import as_number
@@ -152,14 +152,7 @@ def well_formed(shown: Any) -> bool:
     """Whether it is a text, or messages with a role and a content, which have some words."""
     if isinstance(shown, str):
         return bool(shown.strip())
-    if not isinstance(shown, list):
-        return False
-    return bool(shown) and all(
-        isinstance(one, dict)
-        and one.keys() == {"role", "content"}
-        and all(isinstance(value, str) for value in one.values())
-        for one in shown
-    )
+    return isinstance(shown, list) and are_messages(shown)
 
 
 def credit_rule(value: str, rules: Mapping[str, CreditRule]) -> CreditRule:

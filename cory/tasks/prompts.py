@@ -8,7 +8,7 @@ import numpy as np
 from pydantic_core import to_jsonable_python
 
 from cory.config import ConfigError, PromptsConfig, require
-from cory.episode import Message, Prompt, from_user
+from cory.episode import Message, Prompt, are_messages, from_user
 from cory.models.tokenization import Texts
 from cory.seeding import EpochSampler
 from cory.tasks.answers import CHOICES, answer_kind
@@ -280,14 +280,8 @@ def chat_messages(value: Sequence[Any], where: str) -> list[Message]:
 
     where: row and column, for refusals
     """
-    right = all(
-        isinstance(message, dict)
-        and set(message) == {"role", "content"}
-        and all(isinstance(text, str) for text in message.values())
-        for message in value
-    )
     require(
-        right and bool(value) and value[-1]["role"] == "user",
+        are_messages(value) and value[-1]["role"] == "user",
         f"{where} must be messages, each a text as role and as content, the last one the user's",
     )
     return list(value)

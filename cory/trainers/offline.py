@@ -11,10 +11,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from cory import distributed
 from cory.config import ConfigError, OfflineConfig
 from cory.episode import Context, Episode, Metrics, TokenRow
-from cory.evaluation.evaluate import Evaluator
+from cory.evaluation.evaluate import Evaluator, response_logprobs
 from cory.functional.losses import OfflineLoss, utterance_logprobs
 from cory.models.agreement import tolerance_of, typical_worst
 from cory.models.policy import Policy
@@ -74,22 +73,6 @@ class ExampleLoss(Protocol):
     def __call__(
         self, logprobs: Tensor, reference: Tensor, advantages: Tensor, *, kl_shares: Tensor
     ) -> OfflineLoss: ...
-
-
-def response_logprobs(policy: Policy, rows: Sequence[TokenRow], how: str) -> list[float]:
-    """Log-probability of each response under a policy as it is; how: `sum` or `mean` of tokens."""
-
-    def score(batch: Sequence[TokenRow]) -> list[float]:
-        ids, attention_mask, mask = policy.tensors(batch)
-        # not called as a module: at its end ZeRO-3 would take a training pass to be over
-        logprobs, _ = policy.model.forward(ids, attention_mask, mask)
-        each: list[float] = utterance_logprobs(logprobs, mask, how).tolist()
-        return each
-
-    policy.model.eval()
-    with policy.whole(), torch.no_grad():
-        size = policy.hardware.rollout_batch_size
-        return distributed.map_rows(rows, size, score, lambda row: row.tokens)
 
 
 @dataclass
@@ -188,8 +171,8 @@ class OfflineTrainer:
         self._check(examples[:CHECKED])
 
     def _logprobs(self, examples: Sequence[OfflineExample]) -> list[float]:
-        """Log-probability of each, by `algorithm.log_probability`, under the policy as it is."""
-        return response_logprobs(self.policy, examples, self.config.log_probability)
+        """Log-probability of each under the policy as it is."""
+        return response_logprobs(self.policy, examples)
 
     def _check(self, examples: Sequence[OfflineExample]) -> None:
         """FirstUpdateError unless the ratio is 1 before the first update on a set.
@@ -203,7 +186,7 @@ class OfflineTrainer:
         with torch.no_grad():
             ids, attention_mask, mask = policy.tensors(examples)
             logprobs, _ = policy.engine(ids, attention_mask, mask)
-        own = utterance_logprobs(logprobs, mask, self.config.log_probability)
+        own = utterance_logprobs(logprobs, mask)
         known = torch.tensor([example.reference for example in examples], device=own.device)
         ratios = (own - known).exp()
         off = typical_worst(ratios - 1, torch.ones_like(ratios, dtype=torch.bool), policy)
@@ -267,14 +250,14 @@ class OfflineTrainer:
 
             in_game = column(lambda row: row.source != INSTRUCTION) > 0
             instructed = column(lambda row: row.source == INSTRUCTION) > 0
-            own = utterance_logprobs(logprobs, mask, config.log_probability)
+            own = utterance_logprobs(logprobs, mask)
             # where there is no reference, its own probability stands for it: nothing overflows
             reference = torch.where(in_game, column(lambda row: row.reference), own.detach())
             advantages = column(lambda row: row.advantage)
             kl_shares = column(lambda row: row.kl_share)
             terms = self.loss(own, reference, advantages, kl_shares=kl_shares)
             (slope,) = torch.autograd.grad(terms.per_utterance.sum(), own, retain_graph=True)
-            nll = -utterance_logprobs(logprobs, mask, "mean")
+            nll = -utterance_logprobs(logprobs, mask)
             weight = column(lambda row: row.weight)
             # divided by the whole minibatch's examples of each kind, so that neither the size of
             # a microbatch nor the number of processes changes anything

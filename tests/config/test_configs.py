@@ -66,8 +66,8 @@ SAME_AT_BOTH_SCALES = {
         *("keep_share", "unreadable_votes"),
     ),
     "spag": (
-        *("kl_coef", "kl_estimator", "log_probability", "average", "role_weights", "decay"),
-        *("normaliser", "threshold", "clip_range", "kl_in_advantage", "instructions_coef"),
+        *("kl_coef", "kl_estimator", "average", "role_weights", "decay"),
+        *("threshold", "clip_range", "kl_in_advantage", "instructions_coef"),
     ),
     "maft": (
         *("agents", "turns", "policies", "select", "labels", "critic_share", "critic_loss"),

@@ -134,18 +134,17 @@ RATIO = [math.exp(0.5), math.exp(-0.25)]
 WHOLE = torch.ones(2)  # each utterance has the whole KL
 
 
-def test_an_utterance_is_the_mean_or_the_sum_of_its_tokens() -> None:
-    assert utterance_logprobs(LOGPROBS, SPOKEN, "mean").tolist() == [-1.5, -0.5]
-    assert utterance_logprobs(LOGPROBS, SPOKEN, "sum").tolist() == [-3.0, -0.5]
+def test_an_utterance_is_the_mean_of_its_tokens() -> None:
+    assert utterance_logprobs(LOGPROBS, SPOKEN).tolist() == [-1.5, -0.5]
     none = torch.zeros_like(SPOKEN)
-    assert utterance_logprobs(LOGPROBS, none, "mean").tolist() == [0, 0]
+    assert utterance_logprobs(LOGPROBS, none).tolist() == [0, 0]
 
 
 def test_tokens_outside_the_mask_reach_no_gradient() -> None:
     logprobs = LOGPROBS.clone()
     logprobs[0, 2] = math.nan
     logprobs.requires_grad_()
-    utterance_logprobs(logprobs, SPOKEN, "mean").sum().backward()
+    utterance_logprobs(logprobs, SPOKEN).sum().backward()
     assert logprobs.grad is not None
     assert logprobs.grad.tolist() == [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]
 

@@ -101,7 +101,7 @@ def test_what_cannot_be_asked_is_refused(maft: ConfigOf, tmp_path: Path) -> None
     team = load_team(tmp_path, "cpu")
     for ask, part in (
         (partial(team.ask, ""), "a prompt is empty"),
-        (partial(team.ask, "1 and " * 60), "exceed the context of model=tiny"),
+        (partial(team.ask, "1 and " * 60), "exceed the model's context"),
         (partial(team.ask, "1 and 6?", "agent_7"), "agent=agent_7: "),
         (partial(team.ask, "1 and 6?", max_tokens=0), "max_tokens=0: must be at least 1"),
         (partial(load_team, tmp_path, "gpu"), "device=gpu: this machine has cpu"),

@@ -130,7 +130,6 @@ def test_every_set_is_a_stage_of_its_own(spag: ConfigOf) -> None:
         (["kl_in_advantage=true"], [4 / 9, 5 / 9], 1.0, 0.5),
         (["average=utterance", "kl_in_advantage=false"], [4 / 9, 5 / 9], 0.5, 1.0),
         (["decay=0.25"], [0.2, 0.8], 1.0, 0.5),
-        (["decay=0.5", "normaliser=printed"], [2 / 7, 4 / 7], 1.0, 0.5),
     ],
 )
 def test_a_won_game_by_hand(
