@@ -1,6 +1,6 @@
 """Multi-agent post-co-training with reinforcement learning (Park et al., 2025)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -54,7 +54,6 @@ def build_maporl(config: MaporlConfig, components: Components) -> PPOTrainer:
         actors=actors,
         reward=debates.reward,
         evaluator=debates.evaluator(agents, actors),
-        learners=lambda iteration: learners(config, iteration),
         describe=lambda episodes, metrics: roll_out_metrics(episodes, config.agents),
     )
 
@@ -131,16 +130,6 @@ class TrainedDebates:
             actors,
             team_metrics=partial(debate_metrics, agents, vote),
         )
-
-
-def learners(config: MaporlConfig, iteration: int) -> Collection[str]:
-    """The policies that learn in an iteration: all, or by turns those of one round."""
-    if config.alternation is None:
-        return config.policies()
-    later = max(iteration - config.alternation.first, 0) // config.alternation.every
-    # the first period is the last round's, and so is the first `every` after it
-    trained = config.trained[-1 - later % len(config.trained)]
-    return {config.policy(trained - 1, agent) for agent in range(config.agents)}
 
 
 def breaks_guard(config: MaporlConfig, response: str, ids: list[int]) -> bool:

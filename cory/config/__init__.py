@@ -35,8 +35,6 @@ from cory.config.names import experiment_names, read_sweep, sweep_names
 from cory.config.offline import InstructionsConfig, OfflineConfig, SpagConfig
 from cory.config.rules import BatchPlan, batch_plan, parse_config, plan_of, products_of
 from cory.config.task import (
-    IGNORED,
-    NO_ANSWER,
     ClassifierConfig,
     ExactMatchConfig,
     GameConfig,

@@ -9,7 +9,6 @@ from cory.config.base import (
     Conflicts,
     Count,
     NotNegative,
-    Number,
     Positive,
     PositiveShare,
     Settings,
@@ -124,17 +123,9 @@ class GuardConfig(Settings):
     boxed: bool
 
 
-class AlternationConfig(Settings):
-    """Training one turn at a time: the last one, the one before it, and so on, in a circle."""
-
-    first: Number  # iterations of the last turn at the beginning
-    every: Count  # iterations of each turn after that
-
-
 class MaporlConfig(PPOConfig, DebateConfig):
     """Settings of `algorithm=maporl`."""
 
-    alternation: AlternationConfig | None  # None: all turns learn in every iteration
     horizon: Literal["discounted_sum", "last", "current"]
     share: Literal["all", "individual"]
     turn_discount: Share  # gamma of Definition 1, per turn

@@ -51,7 +51,6 @@ NEEDS = {
     "algorithm.loss_average_turns": "algorithm.loss_average=tokens",
     "algorithm.kl_loss=k3_corrected|full": "algorithm.kl_in=loss",
     "algorithm.collective_reward=false": "algorithm.credit=all",  # others share it out
-    "algorithm.alternation": "algorithm.param_sharing=per_turn|per_turn_agent",
     "algorithm.requests": "algorithm.balance=true model.chat=true",
     "algorithm.select=correct": "algorithm.agents=1 algorithm.turns=1 algorithm.labels=vote",
     "algorithm.diversity.kl_to_base": "algorithm.diversity.scorer algorithm.endpoint=null",

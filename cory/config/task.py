@@ -25,9 +25,6 @@ from cory.config.base import (
 )
 from cory.config.model import EndpointConfig, PackedConfig, PrecisionConfig, TemplateConfig
 
-# what text from a new "Question:" on counts for, in a response
-IGNORED, NO_ANSWER = "ignored", "no_answer"
-
 
 class ProgramsConfig(Settings):
     """Training questions that come with programs, which are run to learn the answers."""
@@ -55,7 +52,6 @@ class PromptsConfig(Settings):
     answer_column: Text | None  # right answers; None: there are none
     # how they are read
     answers: Literal["text", "number", "choice", "label", "formula", "unread"]
-    next_question: Literal["ignored", "read", "no_answer"]  # number: what a response goes on with
     seconds: Count  # formula: processor time in which two answers must be found equal
     columns: list[Text] | None  # handed to the reward; None: all but prompt_column
     only_column: Text | None  # by which rows are kept
@@ -204,7 +200,6 @@ class ClassifierConfig(PrecisionConfig):
     label: Text | None  # the class whose output is the score; None: the only one that there is
     output: Literal["logit", "probability"]
     chat: bool | None  # through its tokenizer's chat template; None: where there is one
-    max_tokens: Count | None  # to which texts are cut; None: as many as the model can read
     batch_size: Count  # texts per forward pass
 
 

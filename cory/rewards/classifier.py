@@ -38,7 +38,7 @@ class Classifier(Reward):
         self.texts = Texts(self.tokenizer, f"reward.path={config.path}", self.chat)
         self.texts.fit(self.model)
         self.column = _column(config, self.model)
-        self.longest = _longest(config, self.model)
+        self.longest = _longest(self.model)
 
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` of every turn that is not absent.
@@ -121,7 +121,7 @@ def _column(config: ClassifierConfig, model: Any) -> int:
     return int(labels[config.label])
 
 
-def _longest(config: ClassifierConfig, model: Any) -> int | None:
+def _longest(model: Any) -> int | None:
     """Tokens to which texts are cut; None: the model's length has no limit.
 
     Models after RoBERTa number their positions from behind that of padding, and have so many less.
@@ -135,9 +135,4 @@ def _longest(config: ClassifierConfig, model: Any) -> int | None:
             and getattr(module, "padding_idx", None) is not None
         ]
         most -= max(first, default=0)
-    asked = config.max_tokens
-    require(
-        asked is None or most is None or asked <= most,
-        f"reward.max_tokens={asked} is more than the {most} tokens that {config.path} can read",
-    )
-    return most if asked is None else asked
+    return most

@@ -11,14 +11,13 @@ from omegaconf import DictConfig, OmegaConf
 from transformers import PreTrainedTokenizerBase
 
 from cory import distributed
-from cory.config import Config, ModelConfig, require
-from cory.models.actor_critic import DTYPES, VALUE_HEAD, ActorCriticModel
+from cory.config import Config, require
+from cory.models.actor_critic import VALUE_HEAD, ActorCriticModel
 from cory.models.paths import resolve
 from cory.models.policy import Policy
 from cory.runs.files import sync, sync_tree
 from cory.runs.run_dir import AGENTS, SETTINGS, require_agents
 
-HEAD = f"`{VALUE_HEAD}`: weight (1, H), bias (1,) on the last hidden state.\n\n"
 CARD = """\
 ---
 tags: [cory, reinforcement-learning]
@@ -29,8 +28,6 @@ tags: [cory, reinforcement-learning]
 Trained by cory (commit {commit}) from `{own.path}` (precision={own.precision}, \
 quantisation={own.quantisation}): algorithm={config.algorithm.name}, task={config.task.name}, \
 reward={config.reward.name}, {done} iterations of {prompts} prompts.
-
-{head}    {load}
 """
 
 
@@ -67,7 +64,14 @@ def export_agents(
     distributed.first_works(begin)
     for agent in agents.values():
         own = agent.bundle.config
-        card = model_card(agent.model, own, config, commit, done)
+        card = CARD.format(
+            agent=agent.name,
+            config=config,
+            commit=commit or "unknown",
+            own=own,
+            done=config.algorithm.iterations if done is None else done,
+            prompts=config.algorithm.prompts_drawn(),
+        )
         write = partial(
             export, agent.model, agent.bundle.tokenizer, part / agent.name, own.path, card
         )
@@ -103,35 +107,6 @@ def base_of(path: str) -> str:
     """The base model's name in an adapter's folder: a hub name or a folder."""
     base = Path(resolve(path, "model.path"))
     return str(base.resolve() if base.is_dir() else base)
-
-
-def model_card(
-    model: ActorCriticModel,
-    own: ModelConfig,
-    config: Config,
-    commit: str | None,
-    done: int | None = None,
-) -> str:
-    """The README.md of an exported agent: what it is and how to load it.
-
-    own: settings of the agent's base model
-    done: iterations so far, where the run is not over
-    """
-    load = 'AutoModelForCausalLM.from_pretrained("<this folder>")'
-    if model.base is not None:
-        dtype = str(DTYPES[own.precision]).removeprefix("torch.")
-        base = f'AutoModelForCausalLM.from_pretrained("{base_of(own.path)}", dtype="{dtype}")'
-        load = f'PeftModel.from_pretrained({base}, "<this folder>")'
-    return CARD.format(
-        agent=model.name,
-        config=config,
-        commit=commit or "unknown",
-        own=own,
-        done=config.algorithm.iterations if done is None else done,
-        prompts=config.algorithm.prompts_drawn(),
-        head="" if model.value_head is None else HEAD,
-        load=load,
-    )
 
 
 def start_from(

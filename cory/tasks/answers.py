@@ -3,7 +3,7 @@ r"""Reads answers from texts: numbers, formulas, labels, multiple choice, words;
 An answer in a box is the content of the last one (formulas.py). The number of a response is its
 last one, with or without currency, percent, units, punctuation; where the text marks its answer, as
 `\boxed{18}` or `#### 18`, only the last mark is read. Numbers in words do not count. Text from a
-new "Question:" on does not count, but for labels, and for numbers as `task.next_question` says.
+new "Question:" on does not count, but for labels.
 """
 
 import re
@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import partial
 
 from cory import distributed
-from cory.config import IGNORED, NO_ANSWER, PromptsConfig
+from cory.config import PromptsConfig
 from cory.episode import Episode
 from cory.tasks import Form
 from cory.tasks.formulas import BOX, WORDS, final_formula, formula_in_data, last_box, plain_formula
@@ -49,16 +49,9 @@ TYPED = [
 ]
 
 
-def final_number(response: str, next_question: str = IGNORED) -> Fraction | None:
-    """The exact value of the number in a response: 0.50 is 1/2. None where there is none.
-
-    next_question: of a response that goes on with another question: `ignored`: the text before it
-        is read; `read`: all of it; `no_answer`: nothing
-    """
-    before, goes_on, _ = response.partition(NEXT_QUESTION)
-    if goes_on and next_question == NO_ANSWER:
-        return None
-    text = plain_number(before if next_question == IGNORED else response)
+def final_number(response: str) -> Fraction | None:
+    """The exact value of the number in a response: 0.50 is 1/2. None where there is none."""
+    text = plain_number(response.partition(NEXT_QUESTION)[0])
     marked = last_box(text) or "".join(HASHED.findall(text)[-1:])
     for part in (marked, text):
         values = [value for match in NUMBER.finditer(part) if (value := _value(match)) is not None]
@@ -177,8 +170,7 @@ class AnswerKind:
 def answer_kind(config: PromptsConfig) -> AnswerKind:
     """The kind of answers of a task, by `task.answers`."""
     if config.answers == "number":
-        number = partial(final_number, next_question=config.next_question)
-        return AnswerKind(number, number_in_data, "a number, alone or after ####")
+        return AnswerKind(final_number, number_in_data, "a number, alone or after ####")
     if config.answers == "choice":
         return AnswerKind(final_choice, partial(one_of, CHOICES), "a letter from A to D, or 0 to 3")
     if config.answers == "label":

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from cory.algorithms.maporl import TrainedDebates, breaks_guard, learners
+from cory.algorithms.maporl import TrainedDebates, breaks_guard
 from cory.config import Config
 from cory.episode import Episode, Prompt, Turn
 from cory.functional.votes import VoteRule
@@ -72,15 +72,6 @@ def test_who_speaks_with_more_agents_and_turns_than_in_training() -> None:
     assert [two.actor(1, agent) for agent in range(3)] == [
         *("agent_0_turn_2", "agent_1_turn_2", "agent_0_turn_2"),
     ]
-
-
-def test_one_turn_at_a_time_the_last_first() -> None:
-    config = maporl_settings(
-        "algorithm.train_turns=[2,3]", "+algorithm.alternation={first: 2, every: 3}"
-    )
-    who = ["".join(sorted(name[-1] for name in learners(config, i))) for i in range(12)]
-    assert who == ["3"] * 5 + ["2"] * 3 + ["3"] * 3 + ["2"]
-    assert set(learners(maporl_settings(), 5)) == {"turn_1", "turn_2", "turn_3"}
 
 
 def test_guards() -> None:

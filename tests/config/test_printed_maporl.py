@@ -107,7 +107,6 @@ OFFICIAL = {
     "algorithm.verifier_feedback": (True, "reloadF.py:145"),
     "algorithm.official_shaping": (True, "unified.py: bonus_rule"),
     "algorithm.guards.scope": ("propagate", "trainer.py: scores, then score_rule"),
-    "algorithm.alternation": (None, "reloadF.py:88, turn_based_training=False"),
     "model.precision": ("bf16", "reloadF.py:125"),
     "model.adapter.dropout": (0.0, "trainer.py: disable_dropout_in_model(policy)"),
     "model.dropout": (False, "trainer.py: disable_dropout_in_model(policy)"),

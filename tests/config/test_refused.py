@@ -118,8 +118,6 @@ algorithm.train_turns=[] -> must name a turn; null trains all
 algorithm.train_turns=[3,2] -> must name turns from 1 to turns=3, each once and in order
 algorithm.agents=3 ; algorithm.evaluation_agents=2 ; algorithm.consensus=0.5
     -> algorithm.consensus=0.5: must be above 1/evaluation_agents, which a si
-algorithm.param_sharing=shared ; algorithm.alternation={first: 2, every: 3}
-    -> algorithm.alternation={...}: needs algorithm.param_sharing=per_turn or per_turn_agent, got
 algorithm.verifier_feedback=true
     -> needs model.chat=true, got false
     -> needs reward=verifier, got exact_match

@@ -120,7 +120,6 @@ def test_a_run_starts_from_agents_with_and_without_value_heads(
     finished(tmp_path, before, config)
     agent = tmp_path / "agents" / "agent_0"
     assert (agent / "value_head.safetensors").exists() == (not theirs)
-    assert ("value" in (agent / "README.md").read_text()) == (not theirs)
     fresh = build(config_of(*ours, "seed=7"), reward=LetterShare()).agents
     started = build(config_of(*ours, "seed=7", f"init_from={tmp_path}"), reward=LetterShare())
     said = capsys.readouterr().err

@@ -103,19 +103,8 @@ def test_a_chat_model_is_asked_for_a_box(make: Make) -> None:
     assert seen.endswith("\nAnswer: \\boxed{...}") and seen.count("boxed") == 1
     # text from a new "Question:" on belongs to no answer, so no prompt should suggest to write one
     assert "Question:" not in seen and chat.read(f"So {PIONEER} \\boxed{{420}}") == 420
+    assert chat.read("So it is 7. Question: Tom has 3 cats. Answer: 3") == 7
     assert chat.prompt_of(" Why? ").text == prompt.text.replace(PANCAKES, "Why?")
-
-
-@pytest.mark.parametrize(("how", "value"), [("ignored", 7), ("read", 3), ("no_answer", None)])
-def test_the_setting_says_what_another_question_counts_for(
-    make: Make, how: str, value: int | None
-) -> None:
-    """For rewards, for votes and for accuracy alike."""
-    gsm8k = make("gsm8k", f"task.next_question={how}")
-    said = "So it is 7. Question: Tom has 3 cats. Answer: 3"
-    assert gsm8k.read(said) == value
-    assert gsm8k.is_right(said, "7") is (value == 7)
-    assert gsm8k.is_right("So it is 7.", "7")
 
 
 def test_anli_asks_for_one_of_three_labels(make: Make) -> None:
