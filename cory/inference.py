@@ -179,7 +179,7 @@ class TrainedTeam:
             return pioneer_observer(Roles(self.names), transfer)
         if isinstance(algorithm, TeamConfig):
             function = load_function("algorithm.play", algorithm.play)
-            return team_play(function, algorithm, self.actors)
+            return team_play(function, algorithm)
         if isinstance(algorithm, DebateConfig):
             require(
                 not getattr(algorithm, "verifier_feedback", False),

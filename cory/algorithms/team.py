@@ -53,7 +53,7 @@ def build_team(config: TeamConfig, components: Components) -> PPOTrainer:
         for pool in pools.values():
             pool.after_step(iteration)
 
-    play = team_play(function, config, actors)
+    play = team_play(function, config)
     reward = ReturnedOrScored(components.reward, f"reward={components.config.reward.name}")
     rules: dict[str, CreditRule] = {
         "own": own_return,

@@ -9,8 +9,6 @@ from typing import Any
 from cory import distributed
 from cory.config import ConfigError, TeamConfig, nearest, require
 from cory.episode import Context, Episode, Prompt, Turn, are_messages
-from cory.models.actor import Actor
-from cory.models.policy import Policy
 from cory.rewards.python_function import as_number
 from cory.rollout.scheduler import Cast, Play, TooLong
 from cory.user_function import RAISED, UserFunction, load_function, told
@@ -25,9 +23,9 @@ class Team:
     `iteration`: iterations of training before this one; 0 for the agents of a finished run.
     """
 
-    def __init__(self, cast: Cast, config: TeamConfig, actors: Mapping[str, Actor]) -> None:
+    def __init__(self, cast: Cast, config: TeamConfig) -> None:
         self.iteration = cast.iteration
-        self._agents = {name: Agent(name, cast, config, actors) for name in config.agents}
+        self._agents = {name: Agent(name, cast, config) for name in config.agents}
 
     def __getattr__(self, name: str) -> Agent:
         known = list(self.__dict__.get("_agents", ()))
@@ -45,12 +43,10 @@ class Team:
 class Agent:
     """An agent in one episode."""
 
-    def __init__(
-        self, name: str, cast: Cast, config: TeamConfig, actors: Mapping[str, Actor]
-    ) -> None:
+    def __init__(self, name: str, cast: Cast, config: TeamConfig) -> None:
         self.name = name
         self.turns: list[Turn] = []  # what it has said so far
-        self._cast, self._config, self._actors = cast, config, actors
+        self._cast, self._config = cast, config
 
     async def say(self, shown: Context, role: str | None = None) -> Turn:
         """What the agent replies to a text, or to messages of a chat; nothing else is shown to it.
@@ -60,7 +56,8 @@ class Agent:
             `algorithm.sampling.max_response_tokens`
         TooLong where `shown` leaves no room for a reply; a play may catch it and show less.
         """
-        config, cast, policy = self._config, self._cast, self._config.policy_of(self.name)
+        config, cast = self._config, self._cast
+        speaker, limit = cast[config.policy_of(self.name)], config.sampling.max_response_tokens
         hint = "; is an await missing?" if inspect.iscoroutine(shown) else ""
         require(
             well_formed(shown), f"{self.name} can be shown a text or messages, got {shown!r}{hint}"
@@ -70,30 +67,20 @@ class Agent:
             sum(cast.spoken.values()) < most,
             f"the play asks for more than algorithm.max_utterances={most} utterances in an episode",
         )
-        self._require_room(self._actors[policy], shown)
-        self.turns.append(await cast[policy].say(shown, role or self.name, len(self.turns)))
+        if not speaker.fits(shown, limit):
+            raise TooLong(
+                f"{self.name} is shown more than leaves room for a reply in its model's context: "
+                f"algorithm.sampling.max_response_tokens={limit}, or its own"
+            )
+        self.turns.append(await speaker.say(shown, role or self.name, len(self.turns)))
         return self.turns[-1]
 
-    def _require_room(self, actor: Actor, shown: Context) -> None:
-        """TooLong where a context leaves no room for a reply."""
-        if not isinstance(actor, Policy):
-            return  # only its server knows
-        tokens, room = actor.texts.tokens(shown), actor.bundle.context_length
-        limit = (actor.sampling or self._config.sampling).max_response_tokens
-        if tokens + limit > room:
-            raise TooLong(
-                f"{self.name} is shown {tokens} tokens: with algorithm.sampling.max_response_tokens"
-                f"={limit} they exceed its model's context ({room} tokens)"
-            )
 
-
-def team_play(function: UserFunction, config: TeamConfig, actors: Mapping[str, Actor]) -> Play:
+def team_play(function: UserFunction, config: TeamConfig) -> Play:
     """The user's function as the play of an episode.
 
     ConfigError where it is no coroutine; and, once it plays, where it raises, breaks a rule, never
     speaks, or returns what is no reward: each with the file and its line.
-
-    actors: who may speak, by the names of `policy_of`
     """
     require(
         inspect.iscoroutinefunction(function.call),
@@ -101,7 +88,7 @@ def team_play(function: UserFunction, config: TeamConfig, actors: Mapping[str, A
     )
 
     async def play(prompt: Prompt, cast: Cast) -> None:
-        team = Team(cast, config, actors)
+        team = Team(cast, config)
         try:
             returned = await function.call(prompt, team)
         except RAISED as error:  # whatever a user's function raises

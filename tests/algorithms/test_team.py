@@ -126,7 +126,7 @@ def test_credit(team: ConfigOf, tmp_path: Path, credit: str, expected: list[floa
         ("team.three", "line 7: AttributeError: algorithm.agents has no three"),
         ("1 / 0", "line 7: ZeroDivisionError: division by zero"),
         ("await team.one.say('')", "can be shown a text or messages, got ''"),
-        ("await team.one.say('long ' * 90)", "they exceed its model's context"),
+        ("await team.one.say('long ' * 90)", "shown more than leaves room for a reply"),
     ],
 )
 def test_a_play_that_breaks_a_rule_is_refused_with_its_line(

@@ -29,7 +29,6 @@ CLASSIFIER = ClassifierConfig(  # float32, the text as it is
     label="POSITIVE",
     output="logit",
     chat=False,
-    max_tokens=None,
     batch_size=64,
     precision="fp32",
     compute_precision="fp32",
