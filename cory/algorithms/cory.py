@@ -1,23 +1,19 @@
 """Coevolving with the Other You (Ma et al., 2024)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from cory.config import CoryConfig
-from cory.episode import Episode, Metrics, Prompt, Turn, score_of
+from cory.episode import Episode, Metrics, Prompt, score_of
 from cory.functional.credit import mean_over_roles, own_and_later, own_score
-from cory.functional.logprobs import copied_share
-from cory.models.policy import Policy
 from cory.rollout.scheduler import Cast, Play
 from cory.rollout.team import credit_rule
 from cory.trainers.components import Components
-from cory.trainers.estimates import without_stop
 from cory.trainers.ppo import PPOTrainer
 
 # observer_context(query, answers so far) -> the observer's prompt
 ObserverContext = Callable[[str, Sequence[str]], str]
 
-COPIED = 4  # tokens in a row that count as repeated
 # what is also logged under the role that an agent played
 BY_ROLE = (
     "objective/score",
@@ -105,7 +101,7 @@ def build_cory(config: CoryConfig, components: Components) -> PPOTrainer:
             components.streams.restart("length", "sampling", "shuffle")
 
     def describe(episodes: list[Episode], metrics: Metrics) -> Metrics:
-        return role_metrics(episodes, metrics) | transfer_metrics(episodes, agents)
+        return role_metrics(episodes, metrics) | transfer_metrics(episodes)
 
     transfer = components.task.observer_context if config.knowledge_transfer else None
     credit = credit_rule(config.credit, shared) if config.collective_reward else own_score
@@ -131,25 +127,10 @@ def role_metrics(episodes: list[Episode], metrics: Metrics) -> Metrics:
     return by_role
 
 
-def transfer_metrics(episodes: list[Episode], agents: Mapping[str, Policy]) -> Metrics:
-    """Gain over the pioneer's score, and share of its response copied, of each observer."""
+def transfer_metrics(episodes: list[Episode]) -> Metrics:
+    """Gain over the pioneer's score, of each observer."""
     metrics: Metrics = {}
     for place, turn in list(enumerate(episodes[0].turns))[1:]:
-        pairs = [(episode.turns[0], episode.turns[place]) for episode in episodes]
-        gains = [score_of(later) - score_of(first) for first, later in pairs]
-        copied = []
-        for first, later in pairs:
-            author, reader = agents[first.agent], agents[later.agent]
-            said = without_stop(later, reader.bundle.stops)
-            copied.append(copied_share(said, read_by(reader, author, first), COPIED))
+        gains = [score_of(e.turns[place]) - score_of(e.turns[0]) for e in episodes]
         metrics[f"transfer/gain/{turn.role}"] = sum(gains) / len(gains)
-        metrics[f"transfer/copy_rate/{turn.role}"] = sum(copied) / len(copied)
     return metrics
-
-
-def read_by(reader: Policy, author: Policy, turn: Turn) -> list[int]:
-    """The tokens of a response without its stop token; of another model's, those of its text."""
-    if reader.bundle is author.bundle:
-        return without_stop(turn, author.bundle.stops)
-    ids: list[int] = reader.bundle.tokenizer(turn.response, add_special_tokens=False)["input_ids"]
-    return ids

@@ -16,7 +16,7 @@ from cory.evaluation.responses import (
     in_batches,
     line_turn,
 )
-from cory.functional.statistics import auc, auc_contributions, mean
+from cory.functional.statistics import auc, mean
 from cory.models.actor import asked_of
 from cory.models.policy import Policy
 from cory.rewards.verifier import correctness_probabilities, readings
@@ -76,8 +76,8 @@ class VerifierEvaluator:
 def verdict_metrics(questions: Sequence[Sequence[Verdict]], scores: PromptScores) -> Metrics:
     """Accuracy and AUC over all answers, over balanced ones, and AUC within each question.
 
-    What each question contributes to the accuracy and to the AUC goes to `scores`. A metric is left
-    out where there is no right or no wrong answer.
+    What each question contributes to the accuracy goes to `scores`. A metric is left out where
+    there is no right or no wrong answer.
 
     questions: the verdicts on each question's answers, in their order
     """
@@ -97,8 +97,6 @@ def verdict_metrics(questions: Sequence[Sequence[Verdict]], scores: PromptScores
         metrics["eval/verifier_auc/within"] = mean(within)
     hits = [accuracy(given) for given in questions]
     scores.add("eval/verifier_accuracy/natural", hits, len(questions[0]))
-    if "eval/verifier_auc/natural" in metrics:
-        scores.add("eval/verifier_auc/natural", auc_contributions(groups), None)
     return metrics
 
 

@@ -118,30 +118,3 @@ def auc(right: Sequence[float], wrong: Sequence[float]) -> float:
     # twice the number of pairs won, so that ties stay whole numbers
     twice = sum(bisect_left(ordered, score) + bisect_right(ordered, score) for score in right)
     return twice / (2 * len(right) * len(wrong))
-
-
-def auc_contributions(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[float]:
-    """What each group of answers contributes to the AUC over all; the mean of them is that AUC.
-
-    The AUC plus the group's sum of structural components, so that the spread of what groups
-    contribute is that of the AUC where answers of a group depend on each other (Obuchowski, 1997).
-
-    groups: of each question, the scores of its right and of its wrong answers; of all questions
-        together there are both
-    """
-    right = sorted(score for own, _ in groups for score in own)
-    wrong = sorted(score for _, own in groups for score in own)
-    area = auc(right, wrong)
-
-    def below(ordered: Sequence[float], score: float) -> float:
-        return (bisect_left(ordered, score) + bisect_right(ordered, score)) / (2 * len(ordered))
-
-    return [
-        area
-        + len(groups)
-        * (
-            sum(below(wrong, score) - area for score in own_right) / len(right)
-            + sum(1 - below(right, score) - area for score in own_wrong) / len(wrong)
-        )
-        for own_right, own_wrong in groups
-    ]

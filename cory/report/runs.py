@@ -34,7 +34,7 @@ TITLES = {
 JUDGED_BY = (
     r"eval/win_rate/(?!itself).+",
     r"eval/vote/turn_\d+",
-    r"eval/verifier_auc/.+",
+    r"eval/verifier_(auc|accuracy)/.+",
     rf"eval/pass_at_\d+/{AGENT}",
     rf"eval/score/{AGENT}",
     r"eval/solved/.+",

@@ -97,7 +97,6 @@ class SupervisedTrainer:
         self.config: SupervisedConfig = self.components.config.algorithm
         # iterations in which a policy learnt, from the first that changed weights on
         self.updates = dict.fromkeys(self.agents, 0)
-        self.idle = dict.fromkeys(self.agents, 0)  # ... and in which it had no example
 
     def step(self, iteration: int) -> Metrics:
         """One iteration: collect examples, and update every policy on its own.
@@ -145,10 +144,7 @@ class SupervisedTrainer:
             self.updates[policy.name] += update.moved
             rate = policy.engine.learning_rate
             metrics[self.metric_name("learning_rate", policy.name)] = rate
-        else:
-            self.idle[policy.name] += 1
         metrics[self.metric_name("examples", policy.name)] = float(len(examples))
-        metrics[self.metric_name("idle", policy.name)] = float(self.idle[policy.name])
         return metrics
 
     def update(
@@ -199,11 +195,9 @@ class SupervisedTrainer:
         """All that an iteration changes except weights and optimisers, which the engines keep."""
         return states_of(self.components.carried) | {
             "updates": dict(self.updates),
-            "idle": dict(self.idle),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         load_states(self.components.carried, state)
         self.updates = dict(state["updates"])
-        self.idle = dict(state["idle"])

@@ -10,7 +10,6 @@ from torch.distributions import Categorical
 from cory.functional import logprobs
 from cory.functional.logprobs import (
     aligned_right,
-    copied_share,
     corrected_kl,
     distinct_share,
     full_kl,
@@ -219,20 +218,3 @@ def test_padding_inside_a_response_window() -> None:
 )
 def test_distinct_share(texts: list[list[int]], n: int, expected: float) -> None:
     assert distinct_share(texts, n) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "source", "expected"),
-    [
-        ([1, 2, 3, 4, 5], [9, 1, 2, 3, 4, 9], 1 / 2),  # 1234 is there, 2345 is not
-        ([1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1], 0.0),  # the same tokens, other runs
-        ([1, 2, 3, 4, 1, 2, 3, 4], [1, 2, 3, 4], 2 / 5),  # repeated runs count each time
-        ([2, 3], [1, 2, 3, 4], 1.0),  # fewer than n tokens: the whole text is one run
-        ([3, 2], [1, 2, 3, 4], 0.0),
-        ([], [1, 2, 3, 4], 0.0),
-    ],
-)
-def test_copied_share_of_runs_of_four(
-    tokens: list[int], source: list[int], expected: float
-) -> None:
-    assert copied_share(tokens, source, 4) == pytest.approx(expected)

@@ -10,7 +10,6 @@ import torch
 from cory.functional.losses import verdict_logits
 from cory.functional.statistics import (
     auc,
-    auc_contributions,
     contributions,
     mean,
     mean_interval,
@@ -129,11 +128,3 @@ def test_both_the_head_and_the_likelihood_learn() -> None:
 )
 def test_auc_by_hand(right: list[float], wrong: list[float], expected: float) -> None:
     assert_close(auc(right, wrong), expected)
-
-
-def test_contributions_to_an_auc() -> None:
-    groups = [([0.9, 0.4], [0.4]), ([0.7], []), ([], [0.1, 0.8])]
-    found = auc_contributions(groups)
-    assert_close(mean(found), auc([0.9, 0.4, 0.7], [0.4, 0.1, 0.8]))
-    # the second: its right answer lies above 2 of 3 wrong ones, as the AUC's mean has 2/3 + 1/18
-    assert_close(found[1], mean(found) + 3 * (2 / 3 - mean(found)) / 3)
