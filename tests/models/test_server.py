@@ -1,0 +1,241 @@
+"""hardware.sampler=vllm, beside a stand-in for the server: weights, tokens, seeds, disagreement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cory.config import ConfigError, SamplingConfig
+from cory.episode import Prompt
+from cory.models.policy import PPOPolicy
+from cory.models.server import ServerGone
+from cory.rollout.scheduler import Cast, RollOut, single_turn
+from cory.trainers.ppo import PPOTrainer
+from tests.support.building import LetterShare, build, steps
+from tests.support.close import assert_close
+from tests.support.composing import ConfigOf
+from tests.support.vllm_server import Faults, VLLMServer
+
+PROMPTS = [Prompt(f"p{number}", f"the film number {number}") for number in range(4)]
+LIMIT = 6
+SAMPLING = SamplingConfig(
+    temperature=1.0,
+    top_k=0,
+    top_p=1.0,
+    repetition_penalty=1.0,
+    min_response_tokens=LIMIT,
+    max_response_tokens=LIMIT,
+)
+
+
+@pytest.fixture
+def server(tiny_model: str) -> Iterator[VLLMServer]:
+    server = VLLMServer(tiny_model)
+    yield server
+    server.shutdown()
+
+
+def trainer_of(config_of: ConfigOf, server: VLLMServer, run: Path, *words: str) -> PPOTrainer:
+    own = [
+        "hardware.sampler=vllm",
+        f"hardware.server.address={server.url}",
+        "hardware.server.retries=1",
+        "hardware.server.timeout=5",
+        f"run_dir={run}",
+    ]
+    return build(config_of("algorithm=cory", *own, *words), LetterShare())
+
+
+@pytest.fixture
+def trainer(config_of: ConfigOf, server: VLLMServer, tmp_path: Path) -> PPOTrainer:
+    """Two agents whose adapters are far from each other and from the base."""
+    trainer = trainer_of(config_of, server, tmp_path, "model.sharing=adapters")
+    for agent in trainer.agents.values():
+        move(agent)
+    return trainer
+
+
+def move(agent: PPOPolicy) -> None:
+    """Give an agent other weights, each agent its own."""
+    stream = torch.Generator().manual_seed(len(agent.name) + int(agent.name[-1]))
+    weights = agent.model.trainable()
+    other = {name: torch.randn(weight.shape, generator=stream) for name, weight in weights.items()}
+    agent.engine.set_weights(other)
+
+
+def roll_out(
+    trainer: PPOTrainer, agent: str, sampling: SamplingConfig | None = SAMPLING, key: int = 0
+) -> list[Any]:
+    """The turns of an agent about PROMPTS."""
+    episodes = RollOut(trainer.agents, LIMIT, sampling, (key,))(single_turn(agent), PROMPTS)
+    return [turn for episode in episodes for turn in episode.turns]
+
+
+def here(agent: PPOPolicy) -> PPOPolicy:
+    """The same agent, sampled here."""
+    agent.bundle.served = None
+    return agent
+
+
+def test_greedy_responses_are_those_of_our_own_loop(trainer: PPOTrainer) -> None:
+    said = {agent: roll_out(trainer, agent, None) for agent in trainer.agents}
+    assert said["agent_0"] != said["agent_1"]
+    for agent, turns in said.items():
+        here(trainer.agents[agent])
+        own = roll_out(trainer, agent, None)
+        assert [t.response_ids for t in turns] == [t.response_ids for t in own]
+        assert [t.context_ids for t in turns] == [t.context_ids for t in own]
+        assert [t.response for t in turns] == [t.response for t in own]
+
+
+def test_a_response_depends_on_its_key_alone(trainer: PPOTrainer, server: VLLMServer) -> None:
+    once, again, other = (roll_out(trainer, "agent_0", key=key) for key in (0, 0, 1))
+    ids = [[turn.response_ids for turn in turns] for turns in (once, again, other)]
+    assert ids[0] == ids[1] != ids[2]
+    seeds = [body["seed"] for body in server.asked]
+    assert len(set(seeds)) == 8 and all(0 < seed < 2**53 for seed in seeds)
+
+
+def test_every_setting_of_a_request_is_sent(trainer: PPOTrainer, server: VLLMServer) -> None:
+    sampling = SAMPLING.replace(temperature=0.7, top_k=3, top_p=0.9, repetition_penalty=1.2)
+    agent = trainer.agents["agent_1"]
+    (turn, *_) = roll_out(trainer, "agent_1", sampling)
+    body = min(server.asked, key=lambda body: body["prompt"] != turn.context_ids)
+    assert body == {
+        "model": "agent_1-1",
+        "prompt": turn.context_ids,
+        "max_tokens": LIMIT,
+        "seed": body["seed"],
+        "stop_token_ids": sorted(agent.bundle.stops),
+        "logprobs": 0,
+        "return_token_ids": True,
+        "skip_special_tokens": False,
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "top_k": 3,
+        "min_p": 0.0,
+        "repetition_penalty": 1.2,
+    }
+
+
+def test_weights_are_sent_when_they_have_changed(
+    trainer: PPOTrainer, server: VLLMServer, tmp_path: Path
+) -> None:
+    roll_out(trainer, "agent_0")
+    roll_out(trainer, "agent_0")
+    assert sorted(server.adapters) == ["agent_0-0", "agent_1-1"]
+    assert server.calls["/v1/load_lora_adapter"] == 2
+    move(trainer.agents["agent_0"])
+    roll_out(trainer, "agent_0")
+    assert sorted(server.adapters) == ["agent_0-2", "agent_1-1"]
+    folders = sorted(folder.name for folder in (tmp_path / "server-model").iterdir())
+    assert folders == ["agent_0-2", "agent_1-1"]  # the one before is gone, after it was unloaded
+    reference = trainer.agents["agent_0"].reference("start")
+    RollOut({"start": reference}, LIMIT, None, (0,))(single_turn("start"), PROMPTS)
+    assert server.asked[-1]["model"] == "base"
+
+
+def test_training_by_a_server_is_training(
+    config_of: ConfigOf, server: VLLMServer, tmp_path: Path
+) -> None:
+    """Two iterations, checked as any: ratio 1, tokens of the policy, weights that move."""
+    trainer = trainer_of(config_of, server, tmp_path, "model.sharing=adapters")
+    first, second = steps(trainer, 0, 1)
+    assert abs(first["objective/sampler_gap/agent_0"]) < 1e-4
+    assert abs(second["objective/sampler_gap_max/agent_1"]) < 1e-3
+    assert server.calls["/v1/load_lora_adapter"] == 4
+    pioneers = [body for body in server.asked if body["model"] == "agent_0-2"]
+    assert len(pioneers) == 8
+
+
+FAULTS = {
+    "the adapter does not act": Faults(loads_nothing=True),
+    "--logprobs-mode is raw_logprobs": Faults(raw_logprobs=True),
+    "another tokenizer or template": Faults(adds=5),
+    "may compute in another precision than fp32": Faults(off=0.005),
+    "it has other weights": Faults(off=3.0),
+    "after 5 of 6 tokens": Faults(cuts=True),
+    "refuses: {\"error\": {\"message\": \"no\"}}": Faults(refuses="no"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cause", FAULTS)
+def test_a_server_that_disagrees_is_refused_with_the_cause(
+    trainer: PPOTrainer, server: VLLMServer, cause: str
+) -> None:
+    server.faults = FAULTS[cause]
+    with pytest.raises(ConfigError) as refused:
+        roll_out(trainer, "agent_0", SAMPLING.replace(temperature=0.8))
+    assert cause in str(refused.value)
+
+
+def test_a_stale_cache_is_refused(trainer: PPOTrainer, server: VLLMServer) -> None:
+    server.faults = Faults(stale=True)
+    roll_out(trainer, "agent_0")
+    move(trainer.agents["agent_0"])
+    weights = trainer.agents["agent_0"].engine.trainable
+    trainer.agents["agent_0"].engine.set_weights({n: -2 * w for n, w in weights.items()})
+    with pytest.raises(ConfigError, match="cache of prompts is of earlier weights"):
+        roll_out(trainer, "agent_0")
+
+
+@pytest.mark.parametrize("changed", [{"top_k": 5}, {"top_p": 0.5}, {"repetition_penalty": 2.0}])
+def test_the_sampled_distribution_is_what_is_compared(
+    trainer: PPOTrainer, changed: dict[str, Any]
+) -> None:
+    assert len(roll_out(trainer, "agent_0", SAMPLING.replace(**changed))) == len(PROMPTS)
+
+
+def test_one_answer_that_fails_is_asked_for_again(trainer: PPOTrainer, server: VLLMServer) -> None:
+    whole = [turn.response_ids for turn in roll_out(trainer, "agent_0")]
+    server.faults = Faults(fails=2)
+    assert [turn.response_ids for turn in roll_out(trainer, "agent_0")] == whole
+    server.faults = Faults(fails=100)
+    with pytest.raises(ServerGone, match="answers 500: .* start it again, then the same command"):
+        roll_out(trainer, "agent_0")
+
+
+def test_a_server_that_was_started_anew_is_noticed(trainer: PPOTrainer, server: VLLMServer) -> None:
+    roll_out(trainer, "agent_0")
+    server.adapters.clear()
+    with pytest.raises(ServerGone, match="has lost the adapters"):
+        roll_out(trainer, "agent_0")
+
+
+def test_a_slow_episode_does_not_hold_the_others(trainer: PPOTrainer, server: VLLMServer) -> None:
+    """While the first answer of one is under way, the others have spoken twice."""
+
+    async def play(prompt: Prompt, cast: Cast) -> None:
+        first = await cast["agent_0"].say(prompt.opening, "first")
+        await cast["agent_1"].say(f"{prompt.text} {first.response}", "second")
+
+    slow = PROMPTS[0].text
+    tokens = trainer.agents["agent_0"].texts.context_ids(slow)
+    server.faults = Faults(slow=lambda body: 1.0 if body["prompt"] == tokens else 0.0)
+    episodes = RollOut(trainer.agents, LIMIT, SAMPLING, (0,))(play, PROMPTS)
+    last = server.asked[-1]
+    assert last["model"] == "agent_1-1" and last["prompt"][: len(tokens)] == tokens
+    assert [turn.asked_in for turn in episodes[0].turns] == [0, 1]
+    server.faults = Faults()
+    again = RollOut(trainer.agents, LIMIT, SAMPLING, (0,))(play, PROMPTS)
+    ids = [[[turn.response_ids for turn in e.turns] for e in made] for made in (episodes, again)]
+    assert ids[0] == ids[1]
+
+
+def test_full_weights_take_the_place_of_the_servers(
+    config_of: ConfigOf, server: VLLMServer, tmp_path: Path
+) -> None:
+    words = ["hardware.sampler=vllm", f"hardware.server.address={server.url}"]
+    config = config_of("algorithm=ppo", *words, f"run_dir={tmp_path}")
+    trainer = build(config, LetterShare())
+    steps(trainer, 0, 1)
+    assert server.calls["/collective_rpc"] == 2
+    agent = trainer.agents["agent_0"]
+    server_weights, own = server.model.state_dict(), agent.model.lm.state_dict()
+    agent.served.publish(agent) if agent.served else None
+    assert_close(server_weights["transformer.wte.weight"], own["transformer.wte.weight"])
+    assert agent.reference("start").served is None  # its weights are not there
