@@ -195,7 +195,7 @@ def test_one_answer_that_fails_is_asked_for_again(trainer: PPOTrainer, server: V
     server.faults = Faults(fails=2)
     assert [turn.response_ids for turn in roll_out(trainer, "agent_0")] == whole
     server.faults = Faults(fails=100)
-    with pytest.raises(ServerGone, match="answers 500: .* start it again, then the same command"):
+    with pytest.raises(ServerGone, match=r"answers 500: .* start it again, then the same command"):
         roll_out(trainer, "agent_0")
 
 
