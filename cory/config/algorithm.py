@@ -184,6 +184,7 @@ class PPOConfig(AlgorithmConfig):
     overlong_buffer: Count | None  # tokens; only for a penalty
     resample_equal_groups: Number  # further roll-outs at most
     max_mean_ratio: Positive | None
+    sampler_ratio_cap: Positive | None  # None: sampler and trainer count as one
     stop: StopConfig
 
     def conflicts(self) -> Conflicts:

@@ -175,6 +175,17 @@ def critic_row(agent: PPOPolicy, episode: Episode, turn: Turn) -> CriticRow:
     )
 
 
+def sampler_weights(turns: Sequence[Turn], batch: Batch, cap: float) -> Tensor:
+    """Truncated importance weights (B, R), min(trainer / sampler, cap) (Yao et al., 2025).
+
+    turns: those of the batch; where a server samples, its probabilities are off by its rounding
+    """
+    sampled = torch.zeros_like(batch.logprobs)
+    told = [logprob for turn in turns for logprob in turn.sampler_logprobs]
+    sampled[batch.response_mask] = torch.tensor(told, device=sampled.device)
+    return (batch.logprobs - sampled).exp().clamp(max=cap)
+
+
 def agent_metrics(agent: PPOPolicy, turns: list[Turn], batch: Batch) -> Metrics:
     """Scores, KL, entropy and lengths of one agent's turns."""
     turns = [turn for turn in turns if not turn.absent]  # their rows in the batch are empty

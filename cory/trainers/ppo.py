@@ -34,6 +34,7 @@ from cory.trainers.estimates import (
     critic_batch,
     critic_rows,
     estimator_of,
+    sampler_weights,
     value_metrics,
     without_cut_off,
 )
@@ -190,9 +191,12 @@ class PPOTrainer:
         if config.samples_per_prompt > 1:
             own = Pool(batch.credits, groups.own)
             metrics[f"rollout/equal_groups/{agent.name}"] = equal_groups(*(groups.pool or own))
-        learnt = batch
+        learnt, turns = batch, turns_of(self.episodes, agent.name)
+        if config.sampler_ratio_cap is not None:
+            weights = sampler_weights(turns, batch, config.sampler_ratio_cap)
+            # of the clipped loss, too, which is proportional to the size of the advantage
+            estimate = estimate._replace(advantages=estimate.advantages * weights)
         if config.overlong == "mask":
-            turns = turns_of(self.episodes, agent.name)
             learnt, estimate = without_cut_off(batch, estimate, turns)
         stage = Stage(iteration, config.iterations, agent.config.learning_rate)
         checked = checked_update(agent, self.agents) if first else nullcontext(CheckedUpdate())

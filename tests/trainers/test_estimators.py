@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -187,3 +188,20 @@ def test_prompts_that_teach_nothing_give_place_to_others(
     assert "rollout/prompts_redrawn" not in plain.step(0) | plain.step(1)
     trainer.step(2), plain.step(2)
     assert keys[2] == keys[-1]  # later roll-outs have the numbers that they would have had
+
+
+def test_tokens_count_by_how_likely_the_trainer_finds_them(config_of: ConfigOf) -> None:
+    """min(trainer / sampler, cap), of a sampler that is off by its temperature."""
+    words = [*GRPO, "algorithm.sampling.temperature=3"]
+    plain, weighed = (
+        build(config_of(*words, f"algorithm.sampler_ratio_cap={cap}"), LetterShare())
+        for cap in ("null", "1.0")
+    )
+    before, after = (updates_of(one, 1)["agent_0"][0] for one in (plain, weighed))
+    turns, mask = turns_of(weighed.episodes, "agent_0"), after.batch.response_mask
+    told = [logprob for turn in turns for logprob in turn.sampler_logprobs]
+    own = after.batch.logprobs[mask].tolist()
+    ratios = [math.exp(here - there) for here, there in zip(own, told, strict=True)]
+    assert min(ratios) < 0.95 and max(ratios) > 1.02
+    expected = before.estimate.advantages[mask] * torch.tensor([min(one, 1.0) for one in ratios])
+    assert_close(after.estimate.advantages[mask], expected)
