@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from cory import distributed
@@ -44,6 +45,8 @@ class Served:
     folder: Path  # where the server reads weights
     weights: dict[str, Weights] = field(default_factory=dict)  # by the adapter's name; "": none
     number: count[int] = field(default_factory=count)
+    # in the names of adapters, so that another run at the same server has others
+    run: str = field(default_factory=lambda: distributed.from_first(token_hex(4)))
 
     def publish(self, policy: Policy) -> None:
         """Give the server a policy's weights if it has not got them; every process calls it."""
@@ -53,14 +56,14 @@ class Served:
             return
         name = distributed.first_works(lambda: distributed.run_coroutine(self._base()))
         if adapter or policy.model.base is None:
-            folder = self.folder / f"{adapter or 'model'}-{next(self.number)}"
+            folder = self.folder / f"{adapter or 'model'}-{self.run}-{next(self.number)}"
             name = folder.name if adapter else name
             with policy.whole():
                 distributed.first_works(lambda: self._give(policy, held, folder))
         self.weights[adapter] = Weights(name, version)
 
     def close(self) -> None:
-        """End a server that the run has started, and remove what it has read."""
+        """Have a server unload the run's adapters, or end if it is the run's own."""
         self.server.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from cory.config import ConfigError, ModelConfig, SamplingConfig, ServerConfig, require
+from cory.distributed import run_coroutine
 from cory.models.generation import Response
 from cory.models.paths import resolve
 
@@ -303,12 +304,20 @@ class Server:
         )
 
     def stop(self) -> None:
-        """End a started server."""
+        """End a started server; another one unloads the run's adapters, if it is there."""
         if self.process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)  # with the processes of its own
             self.process.wait()
             self.process = None
+        elif self.loaded:
+            with suppress(ConfigError):
+                run_coroutine(self._unload_all())
+
+    async def _unload_all(self) -> None:
+        async with self.connected():
+            for name in [*self.loaded]:
+                await self.unload(name)
 
 
 def settings_of(sampling: SamplingConfig | None) -> dict[str, float]:

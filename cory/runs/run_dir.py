@@ -83,8 +83,10 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
 
 
 def comparable_settings(cfg: DictConfig) -> dict[str, Any]:
-    """Settings by dotted keys, without those in FREE."""
-    values = {key: value for key, value in resolved(cfg).items() if key not in FREE}
+    """Settings by dotted keys, without those in FREE; who samples decides what is said."""
+    given = resolved(cfg)
+    values = {key: value for key, value in given.items() if key not in FREE}
+    values["hardware"] = {"sampler": given["hardware"]["sampler"]}
     return {key: value for key, value in flat(values).items() if not isinstance(value, Mapping)}
 
 

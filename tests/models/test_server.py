@@ -59,6 +59,12 @@ def trainer(config_of: ConfigOf, server: VLLMServer, tmp_path: Path) -> PPOTrain
     return trainer
 
 
+def named(adapter: str) -> str:
+    """The server's name of an adapter without what is the run's."""
+    agent, _, number = adapter.split("-")
+    return f"{agent}-{number}"
+
+
 def move(agent: PPOPolicy) -> None:
     """Give an agent other weights, each agent its own."""
     stream = torch.Generator().manual_seed(len(agent.name) + int(agent.name[-1]))
@@ -105,8 +111,9 @@ def test_every_setting_of_a_request_is_sent(trainer: PPOTrainer, server: VLLMSer
     agent = trainer.agents["agent_1"]
     (turn, *_) = roll_out(trainer, "agent_1", sampling)
     body = min(server.asked, key=lambda body: body["prompt"] != turn.context_ids)
+    assert named(body["model"]) == "agent_1-1"
     assert body == {
-        "model": "agent_1-1",
+        "model": body["model"],
         "prompt": turn.context_ids,
         "max_tokens": LIMIT,
         "seed": body["seed"],
@@ -127,16 +134,19 @@ def test_weights_are_sent_when_they_have_changed(
 ) -> None:
     roll_out(trainer, "agent_0")
     roll_out(trainer, "agent_0")
-    assert sorted(server.adapters) == ["agent_0-0", "agent_1-1"]
+    assert [*map(named, server.adapters)] == ["agent_0-0", "agent_1-1"]
     assert server.calls["/v1/load_lora_adapter"] == 2
     move(trainer.agents["agent_0"])
     roll_out(trainer, "agent_0")
-    assert sorted(server.adapters) == ["agent_0-2", "agent_1-1"]
-    folders = sorted(folder.name for folder in (tmp_path / "server-model").iterdir())
-    assert folders == ["agent_0-2", "agent_1-1"]  # the one before is gone, after it was unloaded
+    assert [*map(named, server.adapters)] == ["agent_1-1", "agent_0-2"]
+    folders = {folder.name for folder in (tmp_path / "server-model").iterdir()}
+    assert folders == {*server.adapters}  # the one before is gone, after it was unloaded
     reference = trainer.agents["agent_0"].reference("start")
     RollOut({"start": reference}, LIMIT, None, (0,))(single_turn("start"), PROMPTS)
     assert server.asked[-1]["model"] == "base"
+    assert reference.served
+    reference.served.close()
+    assert not server.adapters and not (tmp_path / "server-model").exists()
 
 
 def test_training_by_a_server_is_training(
@@ -148,7 +158,7 @@ def test_training_by_a_server_is_training(
     assert abs(first["objective/sampler_gap/agent_0"]) < 1e-4
     assert abs(second["objective/sampler_gap_max/agent_1"]) < 1e-3
     assert server.calls["/v1/load_lora_adapter"] == 4
-    pioneers = [body for body in server.asked if body["model"] == "agent_0-2"]
+    pioneers = [body for body in server.asked if named(body["model"]) == "agent_0-2"]
     assert len(pioneers) == 8
 
 
@@ -218,7 +228,7 @@ def test_a_slow_episode_does_not_hold_the_others(trainer: PPOTrainer, server: VL
     server.faults = Faults(slow=lambda body: 1.0 if body["prompt"] == tokens else 0.0)
     episodes = RollOut(trainer.agents, LIMIT, SAMPLING, (0,))(play, PROMPTS)
     last = server.asked[-1]
-    assert last["model"] == "agent_1-1" and last["prompt"][: len(tokens)] == tokens
+    assert named(last["model"]) == "agent_1-1" and last["prompt"][: len(tokens)] == tokens
     assert [turn.asked_in for turn in episodes[0].turns] == [0, 1]
     server.faults = Faults()
     again = RollOut(trainer.agents, LIMIT, SAMPLING, (0,))(play, PROMPTS)

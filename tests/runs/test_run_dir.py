@@ -92,6 +92,8 @@ def test_new_and_empty_folders_and_runs_are_taken(tmp_path: Path) -> None:
         ("algorithm.clip_range=0.3", "holds a run with algorithm.clip_range=0.2, not 0.3"),
         ("algorithm=ppo", "holds a run with algorithm."),
         ("scale=small", "holds a run with "),
+        # other tokens are drawn then
+        ("hardware.sampler=vllm", "holds a run with hardware.sampler=own, not vllm"),
     ],
 )
 def test_a_directory_with_another_run_is_refused(override: str, said: str, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ class VLLMServer(ThreadingHTTPServer):
         else:
             self.peft.load_adapter(folder, adapter_name=name)
         self.adapters[name] = folder
-        self.first.setdefault(name.rpartition("-")[0], name)
+        self.first.setdefault(name.partition("-")[0], name)
         return 200, f"Success: LoRA adapter '{name}' added successfully."
 
     def unload(self, name: str) -> tuple[int, Any]:
@@ -126,7 +126,7 @@ class VLLMServer(ThreadingHTTPServer):
         if faults.adds is not None:
             context = [faults.adds, *context]
         if faults.stale and "cache_salt" not in body:
-            name = self.first.get(name.rpartition("-")[0], name)
+            name = self.first.get(name.partition("-")[0], name)
         lm: Any = self.model
         if self.peft is not None:
             layers = self.peft.base_model
@@ -203,6 +203,7 @@ def main() -> None:
     """As `python -m vllm.entrypoints.openai.api_server`, until it is ended."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", required=True)
+    parser.add_argument("--mark")  # of whose it is, in its command line
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--max-model-len", type=int, required=True)
     known, _ = parser.parse_known_args()
