@@ -168,8 +168,6 @@ def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(
     assert unfinished_run(new, compose_config("hardware=cpu2", "wandb.mode=offline")) == third
     (third / RECORD).write_text("{}")  # finished
     assert unfinished_run(new, cfg) == second
-    with lock(second):  # somebody works on it
-        assert unfinished_run(new, cfg) == first
     assert unfinished_run(tmp_path / "chosen", cfg) is None
     assert unfinished_run(new, compose_config("algorithm.gamma=0.8")) is None
     (second / SETTINGS).write_bytes(b"a: [\n")
