@@ -32,7 +32,7 @@ from cory.models.actor_critic import (
 from cory.models.attention import attention_for
 from cory.models.engine import Engine
 from cory.models.loading import language_config, load_language_model, load_tokenizer, nf4, readable
-from cory.models.passes import PlainPass, RecordedPass, cache_for, prefill
+from cory.models.passes import PlainPass, RecordedPass, Route, cache_for, prefill
 from cory.models.paths import require_context_length
 from cory.models.tokenization import Texts
 
@@ -273,7 +273,7 @@ def require_supported(lm: PreTrainedModel, key: str, recorded: bool = False) -> 
 def sampled_states(lm: PreTrainedModel, rows: list[list[int]], recorded: bool) -> Tensor:
     """States (2 rows x 3, H) of the same tokens in sampling: contexts, then a token at a time."""
     cache = cache_for(lm, 2 * max(LENGTHS))
-    states, mask = prefill(lm, [row[:-2] for row in rows], cache, 0)
+    states, mask = prefill(lm, [row[:-2] for row in rows], cache, 0, Route([""] * len(rows)))
     following = (RecordedPass if recorded else PlainPass)(lm, mask, cache)
     steps = [states]
     for place in (-2, -1):

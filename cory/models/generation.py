@@ -19,7 +19,7 @@ from transformers import (
 
 from cory.config import SamplingConfig
 from cory.models.actor_critic import output_head
-from cory.models.passes import PlainPass, RecordedPass, cache_for, prefill
+from cory.models.passes import PlainPass, RecordedPass, Route, cache_for, prefill
 
 # Rows that have ended are dropped once no more than this share is left: dropping copies the cache.
 COMPACT_BELOW = 0.5
@@ -49,6 +49,7 @@ def generate(
     pad_id: int,
     stops: AbstractSet[int],
     graphs: bool = False,
+    route: Route | None = None,
 ) -> list[Response]:
     """Sample at most `limit` tokens after each context; greedy when `sampling` is None.
 
@@ -56,7 +57,9 @@ def generate(
     uniforms: (B, limit) float64 in [0, 1), one per token; None when greedy
     stops: tokens that end a response
     graphs: passes of one token are recorded as CUDA graphs; see `RecordedPass`
+    route: which adapter acts on each row; None: one does on all, or none
     """
+    route = route or Route([""] * len(contexts))
     device, count = model.device, len(contexts)
     head = output_head(model)
     numbers = None if uniforms is None else uniforms.to(device)
@@ -73,7 +76,7 @@ def generate(
         for row, context in zip(seen, contexts, strict=True):
             row[context] = True
     cache = cache_for(model, max(map(len, contexts)) + limit)
-    states, mask = prefill(model, contexts, cache, pad_id)
+    states, mask = prefill(model, contexts, cache, pad_id, route)
     following = (RecordedPass if graphs else PlainPass)(model, mask, cache)
     for place in range(limit):
         uniform = None if numbers is None else numbers[rows, place]
@@ -92,6 +95,7 @@ def generate(
             rows, alive, token = rows[kept], alive[kept], token[kept]
             seen = None if seen is None else seen[kept]
             following.keep(kept)
+            route(rows)
         states = following(token[:, None])
     return [
         Response(row[:n], logp[:n])

@@ -2,8 +2,9 @@
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -14,14 +15,17 @@ from peft import (
     get_peft_model_state_dict,
     set_peft_model_state_dict,
 )
+from peft.tuners.lora import LoraLayer
 from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as DEFAULT_TARGETS
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import linear
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from cory.config import AdapterConfig, require
 from cory.models.loading import load_tensors, readable
+from cory.models.passes import Route
 
 START = "start-{}"  # adapter of the weights that an agent's began with; agents have no - in a name
 WEIGHTS = "adapter_model.safetensors"  # the name that PEFT looks for
@@ -102,6 +106,51 @@ class SharedBase:
                 self.peft.set_adapter(name)
             else:
                 layers.enable_adapter_layers()
+
+    @contextmanager
+    def routed(self, of: Sequence[str]) -> Iterator[Route]:
+        """Let several adapters act at once, without gradient and dropout, each on its own rows.
+
+        Those of a layer are two products, between which a row's numbers for other adapters become
+        0: nothing depends on where rows are routed, so these passes can be recorded.
+
+        of: the adapter of each row; "": none
+        """
+        names = [name for name in dict.fromkeys(of) if name] or [*self.settings][:1]
+        ranks = {name: self.peft.peft_config[name].r for name in names}
+        columns = [name for name, rank in ranks.items() for _ in range(rank)]
+        foreign = torch.tensor([[[own != name for name in columns]] for own in of])
+        route = Route(of, foreign.to(self.lm.device))
+        layers = [layer for layer in self.lm.modules() if isinstance(layer, LoraLayer)]
+        dtype = getattr(self.lm, "product_dtype", None)
+        try:
+            for layer in layers:
+                pairs = [_factors(layer, name, rank) for name, rank in ranks.items()]
+                down = torch.cat([own for own, _ in pairs]).to(dtype)
+                up = torch.cat([own for _, own in pairs], dim=1).to(dtype)
+                layer.forward = partial(_routed, layer.base_layer, down, up, route)
+            yield route
+        finally:
+            for layer in layers:
+                vars(layer).pop("forward", None)
+
+
+def _factors(layer: LoraLayer, name: str, rank: int) -> tuple[Tensor, Tensor]:
+    """(rank, width in), (width out, rank) of an adapter; 0 where it has none on this layer."""
+    if name in layer.lora_A:
+        down, up = layer.lora_A[name].weight.detach(), layer.lora_B[name].weight.detach()
+        return down, up * layer.scaling[name]
+    like = next(iter(layer.lora_A.values())).weight
+    return like.new_zeros(rank, layer.in_features), like.new_zeros(layer.out_features, rank)
+
+
+def _routed(base: nn.Module, down: Tensor, up: Tensor, route: Route, x: Tensor) -> Tensor:
+    """The output of a layer `base` and of adapters for x (rows, T, width), or (rows x T, width)."""
+    output: Tensor = base(x)
+    low, foreign = linear(x.to(down.dtype), down), route.foreign
+    assert foreign is not None
+    low.view(len(foreign), -1, len(down)).masked_fill_(foreign, 0)
+    return output + linear(low, up).to(output.dtype)
 
 
 def load_adapter(lm: PreTrainedModel, folder: Path) -> None:

@@ -4,6 +4,7 @@ No context is read twice. Passes of one token are computed as they come, or reco
 The memory of keys and values is taken once, instead of copied at every token.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from inspect import signature
 from os.path import commonprefix
@@ -21,6 +22,18 @@ from cory.models.attention import EAGER
 
 # A beginning that all contexts share has a pass of its own, which shorter ones are not worth.
 SHARED_AT_LEAST = 16
+
+
+class Route:
+    """The adapter of each row of a batch; by itself one acts on all of them, or none."""
+
+    def __init__(self, of: Sequence[str], foreign: Tensor | None = None) -> None:
+        """foreign: (rows, 1, columns) bool: which columns are other adapters' (`SharedBase`)"""
+        self.of, self._all, self.foreign = of, foreign, foreign
+
+    def __call__(self, rows: Sequence[int] | Tensor) -> None:
+        """The next passes are over these rows of the batch."""
+        self.foreign = None if self._all is None else self._all[rows]
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not read the library
@@ -54,16 +67,17 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not read the 
             return self.keys.contiguous(), self.values
         return self.keys, self.values
 
-    def spread(self, places: Tensor) -> None:
-        """From the only row make several, whose tokens are those at the row's `places`.
+    def spread(self, rows: Tensor, places: Tensor) -> None:
+        """Make a row of each of these, whose tokens are those at its `places`.
 
-        places: (rows, tokens) int64
+        rows: (B, 1) int64, perhaps the same several times
+        places: (B, tokens) int64
         """
         memory = []
         for states in self.memory:
-            rows = states.new_empty(len(places), *states.shape[1:])
-            rows[:, :, : places.shape[1]] = states[0][:, places].transpose(0, 1)
-            memory.append(rows)
+            new = states.new_empty(len(places), *states.shape[1:])
+            new[:, :, : places.shape[1]] = states.transpose(1, 2)[rows, places].transpose(1, 2)
+            memory.append(new)
         self._hold(*memory)
         self._show(places.shape[1])
 
@@ -130,7 +144,11 @@ def cache_for(model: PreTrainedModel, room: int) -> DynamicCache:
 
 
 def prefill(
-    model: PreTrainedModel, contexts: list[list[int]], cache: DynamicCache, pad_id: int
+    model: PreTrainedModel,
+    contexts: list[list[int]],
+    cache: DynamicCache,
+    pad_id: int,
+    route: Route,
 ) -> tuple[Tensor, Tensor]:
     """Read the contexts into an empty cache; several equal ones, and what all begin with, once.
 
@@ -139,31 +157,46 @@ def prefill(
 
     contexts: B lists of token ids, none empty
     cache: holds B rows afterwards
+    route: rows are equal, and begin alike, where their adapter is the same, too
     returns: (B, 1, H) last hidden states of each context, mask (B, P) bool of what the cache holds
     """
     device = model.device
-    distinct = list(dict.fromkeys(map(tuple, contexts)))
-    begin_alike = len(commonprefix(distinct))  # noqa: RUF071  of token ids, not of a path
+    rows = [*zip(route.of, map(tuple, contexts), strict=True)]
+    first = {row: number for number, row in reversed([*enumerate(rows)])}
+    distinct = sorted(first, key=first.__getitem__)
+    groups = {name: [row for own, row in distinct if own == name] for name, _ in distinct}
     # of each, at least one token is left, from whose state the first token is sampled
-    shared = min(begin_alike, min(map(len, distinct)) - 1)
-    if len(distinct) == 1 or shared < SHARED_AT_LEAST:
-        shared = 0
+    alike = {
+        name: min(len(commonprefix(own)), min(map(len, own)) - 1)  # noqa: RUF071  no paths
+        for name, own in groups.items()
+    }
     # of each row, as many as the longest has behind the beginning are read in a pass of their own
-    last = max(map(len, distinct)) - shared
-    begun = torch.tensor([[max(0, len(row) - last)] for row in distinct], device=device)
+    last = max(len(row) - alike[name] for name, row in distinct)
+    longest = max(map(len, contexts))
+    if len(distinct) == len(groups) or longest - last < SHARED_AT_LEAST:
+        alike, last = dict.fromkeys(groups, 0), longest
+    shared = max(alike.values())
+    begun = torch.tensor([[max(0, len(row) - last)] for _, row in distinct], device=device)
     columns = torch.arange(shared, device=device) - (shared - begun)  # (rows, shared)
     held = columns >= 0
     if shared:
-        beginning = torch.tensor([distinct[0][:shared]], device=device)
-        read(model, beginning, torch.ones_like(beginning, dtype=torch.bool), cache)
+        route([first[name, own[0]] for name, own in groups.items()])
+        # in an empty row nothing could be attended to
+        beginnings = [own[0][: alike[name] or 1] for name, own in groups.items()]
+        ids, mask = (t.to(device) for t in padded(beginnings, pad_id, "left"))
+        read(model, ids, mask, cache)
+        of = torch.tensor([[[*groups].index(name)] for name, _ in distinct], device=device)
+        columns += torch.tensor([[shared - alike[name]] for name, _ in distinct], device=device)
         for layer in cache.layers:
-            layer.spread(columns.clamp(min=0))
-    ids, mask = (t.to(device) for t in padded([row[-last:] for row in distinct], pad_id, "left"))
+            layer.spread(of, columns.clamp(min=0))
+    ids, mask = (t.to(device) for t in padded([row[-last:] for _, row in distinct], pad_id, "left"))
     held = torch.cat([held, mask], dim=1)
+    route([first[row] for row in distinct])
     states = read(model, ids, held, cache)
-    if len(distinct) < len(contexts):
-        number = {row: place for place, row in enumerate(distinct)}
-        places = torch.tensor([number[tuple(row)] for row in contexts], device=device)
+    if len(distinct) < len(rows):
+        route(range(len(rows)))
+        place = {row: place for place, row in enumerate(distinct)}
+        places = torch.tensor([place[row] for row in rows], device=device)
         cache.batch_select_indices(places)
         states, held = states[places], held[places]
     return states[:, -1:], held

@@ -62,6 +62,7 @@ class Policy:
         self.start = bundle.starts.get(self.name)
         self.texts = bundle.texts  # how it is shown what it is asked; with a system of its own
         self._model = model
+        self.base = model.base  # which carries its adapter, and others'; None: it has none
         self._engine = engine
         self._stored = stored
         self.hardware = hardware
@@ -119,8 +120,8 @@ class Policy:
 
     @property
     def adapter(self) -> str:
-        """The adapter that it responds with, of its bundle's base; "": none."""
-        base, name = self._model.base, self._model.name
+        """The adapter that it responds with, of its base; "": none."""
+        base, name = self.base, self._model.name
         if base is None:
             return ""
         return base.start_of(name) if self.frozen else name
@@ -154,22 +155,22 @@ class Policy:
         if not asked:
             return []
         sampling = self.own_sampling(sampling)
-        shown, rows = self._shown(asked, limit)
+        shown, rows = self.shown(asked, limit)
         if self.served is not None:
             said = self.served.responses(self, asked, rows, limit, sampling)
         else:
-            said = self._sampled(asked, rows, limit, sampling)
-        return [self._turn(*each) for each in zip(asked, shown, rows, said, strict=True)]
+            said = self.sampled(asked, rows, limit, sampling)
+        return [self.turn(*each) for each in zip(asked, shown, rows, said, strict=True)]
 
     async def reply(self, asked: Asked, limit: int, sampling: SamplingConfig | None) -> Turn:
         """As `turns`, by its server, of one that it is asked; the weights are there already."""
         assert self.served is not None
         sampling = self.own_sampling(sampling)
-        (shown,), (ids,) = self._shown([asked], limit)
+        (shown,), (ids,) = self.shown([asked], limit)
         said = await self.served.respond(self, asked, ids, limit, sampling)
-        return self._turn(asked, shown, ids, said)
+        return self.turn(asked, shown, ids, said)
 
-    def _shown(self, asked: Sequence[Asked], limit: int) -> tuple[list[str], list[list[int]]]:
+    def shown(self, asked: Sequence[Asked], limit: int) -> tuple[list[str], list[list[int]]]:
         """What it reads, as text and as tokens; ConfigError where a response has no room."""
         shown = [self.texts.render(one.context) for one in asked]
         rows = self.texts.ids(shown)
@@ -183,15 +184,19 @@ class Policy:
             )
         return shown, rows
 
-    def _sampled(
+    def sampled(
         self,
         asked: Sequence[Asked],
         rows: Sequence[list[int]],
         limit: int,
         sampling: SamplingConfig | None,
+        of: Sequence[str] = (),
     ) -> list[Response]:
-        """A response to each row of tokens, sampled here."""
-        bundle = self.bundle
+        """A response to each row of tokens, sampled here.
+
+        of: the adapter of each row, as of `SharedBase.routed`; none: its own for all
+        """
+        bundle, base = self.bundle, self.base
         numbers = [one.uniforms for one in asked if one.uniforms is not None]
         uniforms = torch.stack(numbers) if sampling is not None and numbers else None
         with self.acting() as lm:
@@ -200,14 +205,16 @@ class Policy:
                 batch = batch[::-1]  # the longest first
                 own = None if uniforms is None else uniforms[list(batch)]
                 contexts, pad = [rows[number] for number in batch], bundle.tokenizer.pad_token_id
-                stops, recorded = bundle.stops, self.recorded
-                return generate(lm, contexts, limit, sampling, own, pad, stops, recorded)[::-1]
+                how = pad, bundle.stops, self.recorded
+                routed = base.routed([of[n] for n in batch]) if of and base else nullcontext()
+                with routed as route:
+                    return generate(lm, contexts, limit, sampling, own, *how, route)[::-1]
 
             return distributed.map_rows(
                 range(len(rows)), self.responses_at_once, answer, lambda n: len(rows[n])
             )
 
-    def _turn(self, asked: Asked, shown: str, ids: list[int], said: Response) -> Turn:
+    def turn(self, asked: Asked, shown: str, ids: list[int], said: Response) -> Turn:
         """The turn of a response to what was asked, shown as a text and its tokens."""
         bundle = self.bundle
         plain = not bundle.config.special_tokens_in_text

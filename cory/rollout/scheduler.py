@@ -37,6 +37,7 @@ from cory.models.actor import Actor
 from cory.models.generation import draw_limit
 from cory.models.policy import Policy
 from cory.models.server import ServerGone
+from cory.models.together import turns_together
 from cory.rewards import Reward
 from cory.runs.signals import Stopped, stopping
 from cory.seeding import Key, uniforms
@@ -293,11 +294,11 @@ class RollOut:
     def _speak(self, batch: dict[str, list[Asked]]) -> dict[str, Sequence[Turn | None]]:
         """The turns of what agents are asked together; None: its context is too long."""
         self.before_each()
-        turns = {}
-        for agent, asked in batch.items():
-            limits = [self.give_numbers(agent, one) for one in asked]
-            turns[agent] = self.actors[agent].turns(asked, limits[0], self.sampling)
-        return turns
+        limits = {
+            agent: max(self.give_numbers(agent, one) for one in asked)
+            for agent, asked in batch.items()
+        }
+        return turns_together(self.actors, batch, limits, self.sampling)
 
     def give_numbers(self, agent: str, asked: Asked) -> int:
         """Give what an agent is asked its key and random numbers; the limit of its response."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 import torch
 from peft.tuners.lora import LoraLayer
 
-from cory.episode import Asked, Turn
+from cory.episode import Asked, Prompt, Turn
 from cory.memory import Shape, parts_of
 from cory.models.loading import load_language_model, nf4, skeleton
 from cory.models.lora import adapted_layers
-from cory.models.policy import PPOPolicy
+from cory.models.policy import Policy, PPOPolicy
+from cory.rollout.scheduler import Cast, RollOut
+from tests.models.test_generation import PLAIN
 from tests.support.building import LetterShare, build
 from tests.support.close import assert_close
 from tests.support.composing import ConfigOf, parsed
@@ -118,6 +123,48 @@ def test_policy_reference_and_value_of_each_agent(agents: Agents, llama: str) ->
         assert_close(batch.values, value, rtol=1e-4)
         assert (batch.logprobs - batch.ref_logprobs).abs().max() > 1e-3
     assert (said[0] - said[1]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("apart", [None, "limit", "sampling", "dropout"])
+def test_agents_that_are_asked_together_say_what_they_say_alone(
+    agents: Agents, apart: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same passes as their reference, but whoever samples otherwise."""
+    actors: dict[str, Policy] = {**agents, "base": agents["agent_0"].reference("base")}
+    if apart == "sampling":
+        monkeypatch.setattr(agents["agent_1"], "sampling", PLAIN.replace(temperature=0.5))
+    if apart == "dropout":
+        monkeypatch.setattr(agents["agent_1"], "samples_with_dropout", True)
+    limits = {"agent_1": 5} if apart == "limit" else {}
+    calls: list[tuple[int, int]] = []  # rows, adapters
+    sampled = Policy.sampled
+
+    def noted(self: Policy, asked: Any, *more: Any) -> Any:
+        calls.append((len(asked), len({*more[3]}) if len(more) > 3 else 1))
+        return sampled(self, asked, *more)
+
+    async def play(prompt: Prompt, cast: Cast) -> None:
+        roles = [(name, role) for name in actors for role in "ab"]
+        await asyncio.gather(*(cast[name].say(prompt.text, name + role) for name, role in roles))
+
+    def said(at_once: int) -> list[Turn]:
+        for actor in actors.values():
+            monkeypatch.setattr(actor, "responses_at_once", at_once)
+        roll_out = RollOut(actors, 6, PLAIN, ("key",), limits=limits)
+        episodes = roll_out(play, [Prompt("1", SHORT), Prompt("2", LONG)])
+        return [turn for episode in episodes for turn in episode.turns]
+
+    monkeypatch.setattr(Policy, "sampled", noted)
+    together, alone = said(at_once=12), said(at_once=4)  # of which two agents' are two passes
+    joint = [(12, 3)] if apart is None else [(8, 2), (4, 1)]
+    assert calls == [*joint, (4, 1), (4, 1), (4, 1)]
+    for ours, theirs in zip(together, alone, strict=True):
+        assert (ours.agent, ours.role) == (theirs.agent, theirs.role)
+        if apart == "dropout" and ours.agent == "agent_1":
+            continue  # it is drawn anew
+        assert ours.response_ids == theirs.response_ids
+        assert_close(ours.sampler_logprobs, theirs.sampler_logprobs)
+    assert len({tuple(turn.response_ids) for turn in together}) > 8
 
 
 # parameters, and bytes of keys and values per token in bf16, as their makers state them

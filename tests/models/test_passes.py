@@ -10,7 +10,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from cory.models.passes import RoomyLayer, cache_for, prefill
+from cory.models.passes import RoomyLayer, Route, cache_for, prefill
 from tests.support.close import assert_close
 
 RULES = list(range(100, 120))  # 20 tokens
@@ -34,7 +34,7 @@ def test_each_context_is_read_once_and_gives_what_it_gives_alone(
     handle = model.base_model.register_forward_pre_hook(note, with_kwargs=True)
     cache = cache_for(model, 30)
     with torch.no_grad():
-        states, mask = prefill(model, contexts, cache, 0)
+        states, mask = prefill(model, contexts, cache, 0, Route([""] * len(contexts)))
     handle.remove()
     assert passes == expected
     assert mask.sum(1).tolist() == [len(row) for row in contexts] and mask[:, -1].all()
