@@ -94,11 +94,14 @@ def test_no_two_packages_import_each_other() -> None:
     assert set(order) >= LEVEL.keys()
 
 
+HELP = "cory.train; sys.argv[1:] = ['--help']; cory.train.main()"
+
+
 @pytest.mark.parametrize(
     ("name", "libraries"),
     [
         ("cory", "torch numpy pandas hydra"),
-        ("cory.train", "torch numpy transformers deepspeed pandas"),
+        (HELP, "torch numpy transformers deepspeed pandas scipy datasets"),
         ("cory.runtime.worker", "datasets matplotlib wandb trackio openai"),
     ],
 )
