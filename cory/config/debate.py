@@ -56,6 +56,10 @@ class RoundsConfig(AlgorithmConfig):
     vote_ties: Literal["expected", "random", "lexicographic"]
     unreadable_votes: Literal["dropped", "counted"]
 
+    def rows_sampled(self) -> int:
+        # adapters of several agents are sampled together
+        return max(self.turns_per_policy(), self.agents * self.prompts_per_iteration)
+
 
 class DebateConfig(RoundsConfig):
     """Settings that `maporl` and `debate_sft` share."""
@@ -143,9 +147,6 @@ class MaporlConfig(PPOConfig, DebateConfig):
     def turns_per_policy(self) -> int:
         places = self.agents * len(self.trained) // len(self.policies())
         return self.prompts_per_iteration * places
-
-    def rows_sampled(self) -> int:
-        return self.turns_per_policy()
 
 
 class RequestsConfig(Settings):

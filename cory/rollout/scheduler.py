@@ -1,8 +1,8 @@
 """Episodes as coroutines: each prompt has a `play`, and what plays ask together is one batch.
 
-Whoever can go on asks first; then all that one agent is asked is one call of its model, in the
-order of the episodes. A play may also await something else, as a tool: it joins a later batch.
-What a server samples is sent as soon as it is asked, and no episode waits for another.
+Whoever can go on asks first; then all that an agent is asked, and all with adapters on one base, is
+one call of a model, in the order of the episodes. A play may also await something else, as a tool:
+it joins a later batch. What a server samples is sent at once, and no episode waits for another.
 Plays run in the first process; the others take part in the batches.
 """
 

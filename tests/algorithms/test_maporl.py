@@ -54,6 +54,8 @@ def test_the_policies_and_how_many_turns_each_learns_from(
     config = maporl_settings(*words)
     assert list(config.policies()) == policies
     assert config.turns_per_policy() == turns * config.prompts_per_iteration
+    # of memory: agents' adapters are sampled together
+    assert config.rows_sampled() == max(turns, config.agents) * config.prompts_per_iteration
 
 
 def test_who_speaks_with_more_agents_and_turns_than_in_training() -> None:
