@@ -111,8 +111,17 @@ class ModelBundle:
     @cached_property
     def context_length(self) -> int:
         """In tokens; ConfigError where the model's config.json does not say it."""
-        config = language_config(self.config.path, self.key, self.config.remote_code)
-        return require_context_length(config, self.said)
+        return require_context_length(self._described, self.said)
+
+    @property
+    def tied(self) -> bool:
+        """Whether the output head has the weights of the embeddings."""
+        return bool(self._described.tie_word_embeddings)
+
+    @cached_property
+    def _described(self) -> Any:
+        """The language model's part of config.json."""
+        return language_config(self.config.path, self.key, self.config.remote_code)
 
     @cached_property
     def stops(self) -> frozenset[int]:

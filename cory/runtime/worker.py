@@ -224,6 +224,11 @@ def build_components(config: Config) -> Components:
 def serve(config: Config, bundle: ModelBundle) -> Served:
     """The server that samples for the agents of a model; the first process starts it."""
     hardware, run_dir, model = config.hardware, Path(config.run_dir), bundle.group
+    require(
+        bundle.config.sharing == "adapters" or not bundle.tied,
+        f"{model}.sharing=copies: vLLM replaces tied embeddings wrongly, as {bundle.said} has "
+        f"them; with hardware.sampler=vllm take adapter=lora",
+    )
     agents = max(config.algorithm.policy_count(), len(config.algorithm.members()))
     log = run_dir / f"server-{model}.log"
     context, device = bundle.context_length, hardware.device

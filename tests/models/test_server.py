@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
 from cory.config import ConfigError, SamplingConfig
 from cory.episode import Prompt
 from cory.models.policy import PPOPolicy
-from cory.models.server import ServerGone
+from cory.models.server import Server, ServerGone
 from cory.rollout.scheduler import Cast, RollOut, single_turn
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build, steps
@@ -136,6 +138,8 @@ def test_weights_are_sent_when_they_have_changed(
     roll_out(trainer, "agent_0")
     assert [*map(named, server.adapters)] == ["agent_0-0", "agent_1-1"]
     assert server.calls["/v1/load_lora_adapter"] == 2
+    served = trainer.agents["agent_0"].served
+    assert served and served.weights["agent_0"].checked and not served.weights["agent_1"].checked
     move(trainer.agents["agent_0"])
     roll_out(trainer, "agent_0")
     assert [*map(named, server.adapters)] == ["agent_1-1", "agent_0-2"]
@@ -144,8 +148,7 @@ def test_weights_are_sent_when_they_have_changed(
     reference = trainer.agents["agent_0"].reference("start")
     RollOut({"start": reference}, LIMIT, None, (0,))(single_turn("start"), PROMPTS)
     assert server.asked[-1]["model"] == "base"
-    assert reference.served
-    reference.served.close()
+    served.close()
     assert not server.adapters and not (tmp_path / "server-model").exists()
 
 
@@ -167,7 +170,7 @@ FAULTS = {
     "--logprobs-mode is raw_logprobs": Faults(raw_logprobs=True),
     "another tokenizer or template": Faults(adds=5),
     "may compute in another precision than fp32": Faults(off=0.005),
-    "it has other weights": Faults(off=3.0),
+    "it has other weights": Faults(exchanges=True),
     "after 5 of 6 tokens": Faults(cuts=True),
     "refuses: {\"error\": {\"message\": \"no\"}}": Faults(refuses="no"),
 }  # fmt: skip
@@ -237,15 +240,74 @@ def test_a_slow_episode_does_not_hold_the_others(trainer: PPOTrainer, server: VL
 
 
 def test_full_weights_take_the_place_of_the_servers(
-    config_of: ConfigOf, server: VLLMServer, tmp_path: Path
+    config_of: ConfigOf, tiny_model: str, tmp_path: Path
 ) -> None:
-    words = ["hardware.sampler=vllm", f"hardware.server.address={server.url}"]
-    config = config_of("algorithm=ppo", *words, f"run_dir={tmp_path}")
-    trainer = build(config, LetterShare())
+    untied = shutil.copytree(tiny_model, tmp_path / "untied")
+    lm = AutoModelForCausalLM.from_pretrained(tiny_model)
+    lm.lm_head.weight = torch.nn.Parameter(lm.lm_head.weight.detach().clone())
+    lm.config.tie_word_embeddings = False
+    lm.save_pretrained(untied)
+    server = VLLMServer(str(untied))
+    words = ["hardware.sampler=vllm", f"hardware.server.address={server.url}", "algorithm=ppo"]
+    words.append(f"run_dir={tmp_path / 'run'}")
+    trainer = build(config_of(*words, f"model.path={untied}"), LetterShare())
     steps(trainer, 0, 1)
     assert server.calls["/collective_rpc"] == 2
     agent = trainer.agents["agent_0"]
-    server_weights, own = server.model.state_dict(), agent.model.lm.state_dict()
-    agent.served.publish(agent) if agent.served else None
-    assert_close(server_weights["transformer.wte.weight"], own["transformer.wte.weight"])
+    assert agent.served
+    agent.served.publish(agent)
+    theirs, own = server.model.state_dict(), agent.model.lm.state_dict()
+    assert_close(theirs["transformer.wte.weight"], own["transformer.wte.weight"])
     assert agent.reference("start").served is None  # its weights are not there
+    with pytest.raises(ConfigError, match=r"replaces tied embeddings wrongly, as model\.path="):
+        build(config_of(*words))
+
+
+def command_of(config_of: ConfigOf, *words: str) -> tuple[Server, dict[str, str | None]]:
+    """A server that is not started, and the options of its command."""
+    config = config_of("algorithm=cory", "model.sharing=adapters", *words)
+    server = Server(
+        config.hardware.server, config.model, 40, 3, Path("log"), config.hardware.device
+    )
+    words_of = server.command()
+    assert words_of[1:3] == ["-m", "vllm.entrypoints.openai.api_server"]
+    pairs = zip(words_of, [*words_of[1:], "--"], strict=True)
+    return server, {
+        word: None if value.startswith("--") else value
+        for word, value in pairs
+        if word.startswith("--")
+    }
+
+
+def test_the_command_of_a_server_on_a_cpu(config_of: ConfigOf, tiny_model: str) -> None:
+    own = ["requests=5", "kv_cache_gib=3", "python=/opt/python", "options=['--seed=3']"]
+    words = [f"hardware.server.{word}" for word in own]
+    server, options = command_of(config_of, *words, "model.adapter.rank=9")
+    assert server.command()[0] == "/opt/python"
+    assert options == {
+        "--model": tiny_model,
+        "--host": "127.0.0.1",
+        "--served-model-name": "base",
+        "--dtype": "float32",
+        "--max-num-seqs": "5",
+        "--uvicorn-log-level": "warning",
+        "--generation-config": "vllm",
+        "--logprobs-mode": "processed_logprobs",
+        "--max-model-len": "40",
+        "--max-num-batched-tokens": "200",  # prompts are read whole
+        "--max-loras": "3",
+        "--max-lora-rank": "16",  # the next that there is
+        "--enable-lora": None,
+        "--seed=3": None,
+    }
+    assert server.environment()["VLLM_CPU_KVCACHE_SPACE"] == "3"
+
+
+def test_the_command_of_a_server_on_gpus(config_of: ConfigOf) -> None:
+    words = ["hardware=gpu1", "model.quantisation=nf4", "model.compute_precision=bf16"]
+    own = ["hardware.server.gpus='2,3'", "hardware.server.kv_cache_gib=1.5"]
+    server, options = command_of(config_of, *words, *own)
+    assert options["--max-model-len"] == "auto" and "--max-num-batched-tokens" not in options
+    assert options["--kv-cache-memory-bytes"] == str(3 * 2**29)
+    assert options["--quantization"] == "bitsandbytes" and options["--dtype"] == "bfloat16"
+    assert server.environment()["CUDA_VISIBLE_DEVICES"] == "2,3"
