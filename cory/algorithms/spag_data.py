@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cory import distributed
 from cory.config import OfflineConfig, require
 from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Turn
 from cory.functional.losses import role_weights
@@ -20,14 +21,15 @@ from cory.models.policy import Policy
 from cory.models.tokenization import Texts
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.games import (
-    GameSet,
     Opponents,
     WordGame,
     fitting,
     form_of,
+    stored_games,
     vocabulary_digest,
 )
 from cory.rollout.scheduler import RollOut
+from cory.runs.files import append_lines
 from cory.runs.signals import leave_if_asked
 from cory.seeding import generator
 from cory.tasks.game import GameTask, Instructions
@@ -88,11 +90,9 @@ class GameCollector:
         return StoredGames(examples, [self._episode(played) for played in kept], metrics)
 
     def _read(self) -> list[FinishedGame]:
-        """A file's first games about training words; a run wrote its shortest games first."""
+        """A file's first games about training words."""
         config, path = self.config, Path(self.config.games).expanduser()
         every = read_games(path, self.task.game, "algorithm.games")
-        if all(played.game is not None for played in every):
-            every.sort(key=lambda played: played.game or 0)
         words = set(self.task.train_words)
         games = [played for played in every if played.word in words]
         wanted = config.games_per_epoch
@@ -105,13 +105,13 @@ class GameCollector:
         return games[:wanted]
 
     def _play(self, epoch: int, again: bool) -> list[FinishedGame]:
-        """Play every word once, many games side by side; those on disk are not played again."""
+        """Play every word once, many games side by side; each such batch is kept on the disk."""
         config, task, run = self.config, self.task, self.components.config
         path = Path(run.run_dir) / "games" / f"epoch_{epoch:03d}.jsonl"
-        games = GameSet(path, task.game, self.tokenizer)
+        games = distributed.first_works(lambda: stored_games(path, task.game))
         wanted = config.games_per_epoch
         if again:
-            return games.games()
+            return games
         prompts = task.sample(wanted)
         itself = config.games == "self_play"
         game = WordGame(
@@ -120,10 +120,8 @@ class GameCollector:
             self.fits,
             self.opponents.seats("games", "itself" if itself else config.games),
             lambda key: task.turns_to_collect(generator((*key, "turns"))),
-            over=games.found,
-            ended=games.add,
         )
-        for start in range(0, wanted, config.game_batch):
+        for start in range(len(games), wanted, config.game_batch):
             roll_out = RollOut(
                 self.opponents.actors,
                 config.sampling.max_response_tokens,
@@ -131,15 +129,21 @@ class GameCollector:
                 (run.seed, "games", epoch),
                 start,
                 # collecting may take hours: it can be left between any two utterances
-                before_each=lambda: leave_if_asked(
-                    f"with {len(games.found)} of {wanted} games of a set"
-                ),
+                before_each=lambda: leave_if_asked(f"with {len(games)} of {wanted} games of a set"),
             )
             # ZeRO-3 gathers its weights once for all utterances of these games
             with self.policy.whole() if itself else nullcontext():
-                game(roll_out, prompts[start : start + config.game_batch])
-            games.share()
-        return games.games()
+                played = game(roll_out, prompts[start : start + config.game_batch])
+            batch = [self._named(played[number]) for number in sorted(played)]
+            games.extend(batch)
+            if distributed.rank() == 0:
+                append_lines(path, [one.as_line() for one in batch])
+        return games
+
+    def _named(self, played: FinishedGame) -> FinishedGame:
+        """A game that says whose token ids it has, where a model spoke."""
+        tokenizer = None if played.ids is None else self.tokenizer
+        return played.model_copy(update={"tokenizer": tokenizer})
 
     def _episode(self, played: FinishedGame) -> Episode:
         """A game as samples.jsonl keeps it."""

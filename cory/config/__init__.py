@@ -10,7 +10,6 @@ from cory.config.algorithm import (
 )
 from cory.config.base import ConfigError, Settings, flat, meant, nearest, require
 from cory.config.debate import (
-    DebateConfig,
     DebatePrompts,
     DebateSFTConfig,
     DiversityConfig,
@@ -27,7 +26,6 @@ from cory.config.experiment import (
     ServerConfig,
     builder,
     cores,
-    option,
 )
 from cory.config.members import MemberConfig
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig

@@ -34,7 +34,6 @@ class FinishedGame(BaseModel):
     # token ids of each utterance, None where no model spoke; and the digest of their tokenizer
     ids: list[list[TokenId] | None] | None = None
     tokenizer: str | None = None
-    game: int | None = Field(default=None, ge=0)  # its number among the games of its set
 
     @property
     def outcome(self) -> GameResult:

@@ -22,7 +22,7 @@ from cory.models.actor import Actor
 from cory.models.policy import Policy
 from cory.models.tokenization import Texts
 from cory.rollout.scheduler import REPLIES, Cast, EndpointActor, RollOut
-from cory.runs.files import append_lines, keep_lines, whole_lines
+from cory.runs.files import keep_lines, whole_lines
 from cory.seeding import Key, generator
 from cory.tasks.game import GameTask
 
@@ -50,20 +50,16 @@ class WordGame:
     fits: Callable[[Context], bool]  # whether a context leaves room for an utterance
     seats: Mapping[str, Seat]  # by role
     max_turns: Callable[[Key], int]  # key of the game's own random numbers -> its most turns
-    over: Mapping[int, FinishedGame] = field(default_factory=dict)  # not played again, by number
-    ended: Callable[[int, FinishedGame], None] = lambda number, game: None
     finished: dict[int, FinishedGame] = field(default_factory=dict)  # in the first process
 
     def __call__(self, roll_out: RollOut, prompts: Sequence[Prompt]) -> dict[int, FinishedGame]:
-        """The games about these prompts by number, without those that were over."""
+        """The games about these prompts, by number."""
         self.finished = {}
         roll_out(self.play, prompts)
         return distributed.from_first(self.finished)
 
     async def play(self, prompt: Prompt, cast: Cast) -> None:
-        """Play one game; `ended` is called as soon as it is over."""
-        if cast.episode in self.over:
-            return
+        """Play one game."""
         position, ids = GameState(prompt.text, self.max_turns(cast.key)), []
         outcome = None
         while outcome is None:
@@ -74,7 +70,6 @@ class WordGame:
             outcome = self.rules.outcome(position)
         game = FinishedGame(**vars(position), **vars(outcome), ids=ids if any(ids) else None)
         self.finished[cast.episode] = game
-        self.ended(cast.episode, game)
 
     async def _utterance(
         self, role: str, position: GameState, cast: Cast
@@ -170,42 +165,11 @@ class Opponents:
             self.actors.pop(name, None)
 
 
-class GameSet:
-    """The games of one set while they are played, a line each in a .jsonl file, as they end.
-
-    A killed run loses no finished game. Every process calls each method.
-    """
-
-    def __init__(self, path: Path, game: GameRules, tokenizer: str) -> None:
-        """Begin a set, or go on with it.
-
-        tokenizer: `vocabulary_digest` of the tokenizer of the token ids
-        """
-        self.path, self.tokenizer = path, tokenizer
-        self.writes = distributed.rank() == 0
-        self.found: dict[int, FinishedGame] = {}  # games that are over, by number
-        if self.writes:
-            kept = whole_lines(path)  # a kill may have torn the last
-            keep_lines(path, kept)
-            played = read_games(path, game, "games") if kept else []
-            self.found = {number: one for one in played if (number := one.game) is not None}
-        self.share()
-
-    def share(self) -> None:
-        """Let every process have the games of the first one, in which they are played."""
-        self.found = distributed.from_first(self.found)
-
-    def add(self, number: int, played: FinishedGame) -> None:
-        """Keep a finished game; its line is on the disk itself when this returns."""
-        tokenizer = None if played.ids is None else self.tokenizer
-        played = played.model_copy(update={"game": number, "tokenizer": tokenizer})
-        self.found[number] = played
-        if self.writes:
-            append_lines(self.path, [played.as_line()])
-
-    def games(self) -> list[FinishedGame]:
-        """All games in the order of their numbers."""
-        return [self.found[number] for number in sorted(self.found)]
+def stored_games(path: Path, game: GameRules) -> list[FinishedGame]:
+    """The games of a set that are on the disk, in their order; none where there is no file."""
+    kept = whole_lines(path)  # a kill may have torn the last
+    keep_lines(path, kept)
+    return read_games(path, game, "games") if kept else []
 
 
 def vocabulary_digest(tokenizer: Any) -> str:

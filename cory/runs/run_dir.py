@@ -120,18 +120,6 @@ def lock(run_dir: Path, name: str = LOCK, wait_s: float = 0.0) -> Iterator[None]
         held.release()
 
 
-def in_use(run_dir: Path) -> bool:
-    """Whether a command or a worker holds a lock of a run directory."""
-    for name in (LOCK, WORKER_LOCK):
-        if (run_dir / name).exists():
-            try:
-                with lock(run_dir, name):
-                    pass
-            except ConfigError:
-                return True
-    return False
-
-
 def require_own(run_dir: Path) -> None:
     """Refuse a folder that a run may not write into: it is not empty, and no run by its settings.
 
@@ -269,7 +257,7 @@ def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None
 
 
 def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:
-    """The newest unfinished run beside `run_dir` with the same settings, that nobody works on.
+    """The newest unfinished run beside `run_dir` with the same settings.
 
     None where `run_dir` was chosen by name.
     """
@@ -278,7 +266,7 @@ def unfinished_run(run_dir: Path, cfg: DictConfig) -> Path | None:
         return None
     settings = comparable_settings(cfg)
     for other in sorted(run_dir.parent.glob(f"*{run_dir.name[time_of.end() :]}"), reverse=True):
-        if not (other / SETTINGS).exists() or read_record(other) is not None or in_use(other):
+        if not (other / SETTINGS).exists() or read_record(other) is not None:
             continue
         try:
             if comparable_settings(read_settings(other)) == settings:

@@ -171,8 +171,14 @@ def test_a_path_alone_is_a_model_of_its_own(
     assert composed == [*words, *(["model=own"] if own else [])]
 
 
-def test_an_adapters_setting_needs_adapters() -> None:
-    word = "model.adapter.rank=4"
-    refuse_unread([word], parsed(word, "adapter=lora"))
-    with pytest.raises(ConfigError, match=rf"^{word}: needs adapters: adapter=lora"):
-        refuse_unread([word], parsed(word))
+@pytest.mark.parametrize(
+    ("word", "needed", "said"),
+    [
+        ("model.adapter.rank=4", "adapter=lora", "needs adapters: adapter=lora"),
+        ("hardware.server.requests=4", "hardware.sampler=vllm", "needs hardware.sampler=vllm"),
+    ],
+)
+def test_a_setting_that_nothing_reads_is_refused(word: str, needed: str, said: str) -> None:
+    refuse_unread([word], parsed("algorithm=ppo", word, needed))
+    with pytest.raises(ConfigError, match=rf"^{word}: {said}"):
+        refuse_unread([word], parsed("algorithm=ppo", word))

@@ -92,6 +92,11 @@ hardware.offload_parameters=true ; hardware.zero_stage=2
     -> needs hardware.zero_stage=3, got 2
     -> needs hardware.offload_optimizer=tru
 hardware.nodes=2 -> needs hardware.rendezvous=host:port, which all nodes reach
+hardware.sampler=vllm
+    -> model.sharing=copies: hardware.sampler=vllm needs adapter=lora where several agents learn
+hardware.server.address=localhost:80 -> must be http://host:port of a server, without a path
+hardware.server.address=http://a:1 ; hardware.server.gpus='0'
+    -> hardware.server.gpus=0: is of a server that the run starts
 parallel_runs=2 ; objective=x -> must be 1 with objective
 algorithm.credit=meen -> must be one of all, mean, later, or <file>.py:<function>
 model.compute_precision=tf32
@@ -123,6 +128,9 @@ algorithm.verifier_feedback=true
     -> needs reward=verifier, got exact_match
 """,
     "pair": """
+hardware.server.address=http://a:1 ; hardware.sampler=vllm ; model.sharing=adapters
+    -> serves one model, and the run has 2
+    -> members.agent_1.model.sharing=copies: hardware.sampler=vllm needs adapter=lora
 algorithm.param_sharing=per_turn
     -> members.agent_1={...}: algorithm=maporl has the agents turn_1, turn_2, turn_3
 algorithm.param_sharing=shared

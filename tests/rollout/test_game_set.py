@@ -27,25 +27,18 @@ def self_play(spag: ConfigOf) -> ConfigOf:
     return lambda *overrides: spag(*six, *overrides)
 
 
-def lines_of(path: Path) -> dict[int, str]:
-    """Number of a game -> its line."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return {json.loads(line)["game"]: line for line in lines}
-
-
-def test_a_stop_in_the_middle_of_a_collection_loses_no_game(
+def test_a_stop_in_the_middle_of_a_collection_loses_no_batch(
     self_play: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = self_play()
-    whole = build_games(config)
-    whole.step(0)
+    config = self_play("algorithm.game_batch=2")
+    build_games(config).step(0)
     path = tmp_path / "run" / "games" / "epoch_000.jsonl"
-    expected = lines_of(path)
-    assert sorted(expected) == list(range(6))
+    expected = path.read_text().splitlines(keepends=True)
+    assert len(expected) == 6
     path.unlink()
 
     # stopped before every single utterance in turn, and gone on with
-    kept: dict[int, str] = {}
+    kept: list[str] = []
     for allowed in range(40):
         trainer, looks = build_games(config), iter([False] * allowed)
         monkeypatch.setattr(signals, "stopping", partial(next, looks, True))
@@ -54,13 +47,13 @@ def test_a_stop_in_the_middle_of_a_collection_loses_no_game(
             assert kept
             break
         except Stopped as asked:
-            found = lines_of(path)
-            assert f"{len(found)} of 6 games" in str(asked)
-            assert all(found[number] == line for number, line in kept.items())
+            found = path.read_text().splitlines(keepends=True)
+            assert f"{len(found)} of 6 games" in str(asked) and len(found) in (0, 2, 4)
+            assert found == expected[: len(found)] and len(found) >= len(kept)
             kept = found
     else:
         pytest.fail("the collection never ended")
-    assert lines_of(path) == expected
+    assert path.read_text().splitlines(keepends=True) == expected
 
 
 def test_another_run_learns_from_the_games(self_play: ConfigOf, tmp_path: Path) -> None:

@@ -49,9 +49,8 @@ def run(
     texts: dict[str, str],
     words: Sequence[str],
     seats: dict[str, Seat] | None = None,
-) -> tuple[list[FinishedGame | None], list[int], Script]:
+) -> tuple[list[FinishedGame], Script]:
     """Games about these words, in which is said what stands beside what is shown, else `hm`."""
-    ended: list[int] = []
     wording: Any = Fixed()
     script = Script(lambda agent, asked: texts.get(str(asked.context), "hm"))
     game = WordGame(
@@ -60,22 +59,18 @@ def run(
         lambda context: True,
         seats or dict.fromkeys(TABOO.roles, Seat("one")),
         lambda key: 2,
-        {},
-        lambda number, played: ended.append(number),
     )
     actors: Any = script
     prompts = [Prompt(word, word) for word in words]
     found = game(RollOut(actors, 4, None, (7, 8), first=5), prompts)
-    return [found.get(number) for number in range(5, 5 + len(words))], ended, script
+    return [found[number] for number in range(5, 5 + len(words))], script
 
 
 def test_games_that_ended_drop_out() -> None:
     texts = {"film 1": "a film?", "star 0": "star", "sea 3": "the sea"}
-    games, ended, script = run(texts, ["film", "star", "sea", "sun"])
-    over = [game for game in games if game is not None]
+    over, script = run(texts, ["film", "star", "sea", "sun"])
     assert [game.outcome.reason for game in over] == ["uttered", "broke_rules", "uttered", "tie"]
     assert [len(game.utterances) for game in over] == [2, 1, 4, 4]
-    assert ended == [6, 5, 7, 8]
     assert [(role, shown) for _, role, _, shown in script.shown] == [
         ("attacker", ["film 0", "star 0", "sea 0", "sun 0"]),
         ("defender", ["film 1", "sea 1", "sun 1"]),
@@ -93,8 +88,8 @@ def test_what_is_thought_in_private_is_neither_judged_nor_shown() -> None:
         "film 2": "<think>film film",
         "film 3": "<think>Now.</think>I know the word! It is film",
     }
-    ((game,), _, _) = run(texts, ["film"])
-    assert game is not None and game.outcome.reason == "guessed"
+    ((game,), _) = run(texts, ["film"])
+    assert game.outcome.reason == "guessed"
     said = [one.text for one in game.utterances]
     assert said == ["You see it there.", "Where?", "", "I know the word! It is film"]
 
@@ -108,8 +103,8 @@ def test_scripts_and_remote_models_play_beside_agents() -> None:
         return "hm"
 
     seats = {"attacker": Seat(script), "defender": Seat("far", "system", remote=True)}
-    (game, _), _, shown = run({}, ["film", "sun"], seats=seats)
-    assert game is not None and game.ids is None
+    (game, _), shown = run({}, ["film", "sun"], seats=seats)
+    assert game.ids is None
     assert len({*drawn}) == len(drawn) == 4
     assert shown.shown[0] == (
         "far",

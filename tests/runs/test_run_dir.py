@@ -92,8 +92,6 @@ def test_new_and_empty_folders_and_runs_are_taken(tmp_path: Path) -> None:
         ("algorithm.clip_range=0.3", "holds a run with algorithm.clip_range=0.2, not 0.3"),
         ("algorithm=ppo", "holds a run with algorithm."),
         ("scale=small", "holds a run with "),
-        # other tokens are drawn then
-        ("hardware.sampler=vllm", "holds a run with hardware.sampler=own, not vllm"),
     ],
 )
 def test_a_directory_with_another_run_is_refused(override: str, said: str, tmp_path: Path) -> None:
@@ -105,6 +103,14 @@ def test_a_directory_with_another_run_is_refused(override: str, said: str, tmp_p
         started(tmp_path, override)
     assert files_of(tmp_path) == before
     assert started(tmp_path, "hardware=cpu2", "wandb.project=x", "checkpoint_every=1")
+
+
+def test_who_samples_is_a_setting_that_stays(tmp_path: Path) -> None:
+    """Other tokens are drawn then."""
+    begun(tmp_path, compose_config("algorithm=ppo"))
+    said = "holds a run with hardware.sampler=own, not vllm"
+    with pytest.raises(ConfigError, match=said):
+        started(tmp_path, "algorithm=ppo", "hardware.sampler=vllm")
 
 
 def test_a_run_goes_on_also_to_more_iterations(
@@ -168,8 +174,6 @@ def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(
     assert unfinished_run(new, compose_config("hardware=cpu2", "wandb.mode=offline")) == third
     (third / RECORD).write_text("{}")  # finished
     assert unfinished_run(new, cfg) == second
-    with lock(second):  # somebody works on it
-        assert unfinished_run(new, cfg) == first
     assert unfinished_run(tmp_path / "chosen", cfg) is None
     assert unfinished_run(new, compose_config("algorithm.gamma=0.8")) is None
     (second / SETTINGS).write_bytes(b"a: [\n")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cory.runs.run_dir import in_use
+from cory.config import ConfigError
+from cory.runs.run_dir import LOCK, WORKER_LOCK, lock
 from cory.runtime import launch
 from tests.support.commands import (
     SOON,
@@ -28,6 +29,15 @@ Started = Command | WarmCommand
 Train = Callable[..., Started]
 INTERRUPTED = "interrupted; the run in {} is unfinished; the same command goes on with it\n"
 ENDLESS = "algorithm.iterations=100000"
+
+
+def in_use(run_dir: Path) -> bool:
+    """Whether a command or a worker holds a lock of the run."""
+    try:
+        with lock(run_dir, LOCK), lock(run_dir, WORKER_LOCK):
+            return False
+    except ConfigError:
+        return True
 
 
 @pytest.fixture

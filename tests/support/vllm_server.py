@@ -38,6 +38,7 @@ class Faults:
     loads_nothing: bool = False  # answers with the base, whatever adapter is named
     stale: bool = False  # goes on with the first weights of an agent, but where nothing is cached
     adds: int | None = None  # a token that it puts before every prompt, as a template would
+    exchanges: bool = False  # answers with another agent's adapter
     raw_logprobs: bool = False  # those before temperature, top_k and top_p
     off: float = 0.0  # nats, as of another precision
     cuts: bool = False  # ends every response a token early
@@ -127,6 +128,8 @@ class VLLMServer(ThreadingHTTPServer):
             context = [faults.adds, *context]
         if faults.stale and "cache_salt" not in body:
             name = self.first.get(name.partition("-")[0], name)
+        if faults.exchanges:
+            name = next(other for other in self.adapters if other != name)
         lm: Any = self.model
         if self.peft is not None:
             layers = self.peft.base_model
