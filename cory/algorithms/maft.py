@@ -23,7 +23,8 @@ from cory.models.bundle import ModelBundle
 from cory.models.policy import Policy
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Identified, Plain, SumUp, Told
-from cory.rollout.scheduler import REPLIES, Cast, EndpointActor, Play
+from cory.rollout.endpoint_actor import REPLIES, EndpointActor
+from cory.rollout.scheduler import Cast, Play
 from cory.tasks import Form, Task
 from cory.trainers.components import Components
 from cory.trainers.supervised import FinetunePlan, SupervisedTrainer

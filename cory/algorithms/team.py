@@ -20,7 +20,7 @@ from cory.models.actor_critic import ActorCriticModel, store_as_products
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Policy
 from cory.rewards import Reward
-from cory.rollout.scheduler import REPLIES, EndpointActor
+from cory.rollout.endpoint_actor import REPLIES, EndpointActor
 from cory.rollout.team import CreditRule, credit_rule, team_play
 from cory.runs.export import export_agents
 from cory.runs.run_dir import AGENTS

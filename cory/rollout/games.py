@@ -21,7 +21,8 @@ from cory.games.transcript import FinishedGame, read_games
 from cory.models.actor import Actor
 from cory.models.policy import Policy
 from cory.models.tokenization import Texts
-from cory.rollout.scheduler import REPLIES, Cast, EndpointActor, RollOut
+from cory.rollout.endpoint_actor import REPLIES, EndpointActor
+from cory.rollout.scheduler import Cast, RollOut
 from cory.runs.files import keep_lines, whole_lines
 from cory.seeding import Key, generator
 from cory.tasks.game import GameTask

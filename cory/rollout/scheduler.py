@@ -7,7 +7,6 @@ Plays run in the first process; the others take part in the batches.
 """
 
 import asyncio
-import json
 import time
 import traceback
 from collections import Counter, defaultdict
@@ -21,16 +20,13 @@ import numpy as np
 
 from cory import distributed
 from cory.config import ConfigError, SamplingConfig
-from cory.endpoint import TOO_LONG, Ask, Endpoint
 from cory.episode import (
-    TEXT_ONLY,
     Asked,
     Context,
     Episode,
     Prompt,
     Turn,
     absent_turn,
-    as_messages,
     turns_of,
 )
 from cory.models.actor import Actor
@@ -49,7 +45,6 @@ LOOK_S = 0.001  # between two looks while all plays wait for something outside
 WAIT_S = 540.0  # for that, at most: other processes wait for the first one for ten minutes
 # what the first process raises, and the others with it: the message's kind -> class
 RAISED = {"gone": ServerGone, "refused": ConfigError, "stopped": Stopped}
-REPLIES = "endpoint.jsonl"  # in the run directory: the endpoint's replies
 
 
 class TooLong(ConfigError):
@@ -359,49 +354,3 @@ async def _all_wait(waiting: Waiting) -> None:
         quiet = quiet + 1 if len(waiting) == before else 0
     if not waiting:
         await asyncio.sleep(LOOK_S)
-
-
-@dataclass
-class EndpointActor:
-    """An `Actor`. Its sampling is the endpoint's own settings'.
-
-    Replies are stored by the keys of what is asked, so that a restarted run pays for none of them
-    twice, whatever it asks at once; so is what the server found too long.
-    """
-
-    name: str
-    endpoint: Endpoint
-
-    def turns(
-        self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
-    ) -> list[Turn | None]:
-        """As `Actor`; limit, sampling and random numbers are not used."""
-        asks = [Ask(one.key, as_messages(one.context), shorter=True) for one in asked]
-        replies = self.endpoint.complete(asks)
-        return [
-            None
-            if reply.finish_reason == TOO_LONG
-            else Turn(
-                agent=self.name,
-                role=one.role,
-                round=one.round,
-                context=as_text(one.context),
-                response=reply.text.strip(),
-                context_ids=[],
-                response_ids=TEXT_ONLY,
-                cut_off=reply.finish_reason == "length",
-                thinking=reply.thinking,
-            )
-            for one, reply in zip(asked, replies, strict=True)
-        ]
-
-    def fits(self, context: Context, limit: int) -> bool:
-        """As `Actor`: the server checks that itself."""
-        return True
-
-
-def as_text(context: Context) -> str:
-    """A context as samples.jsonl keeps it; of a single message, its content."""
-    if isinstance(context, str):
-        return context
-    return context[0]["content"] if len(context) == 1 else json.dumps(context, ensure_ascii=False)
