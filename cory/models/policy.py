@@ -162,14 +162,6 @@ class Policy:
             said = self.sampled(asked, rows, limit, sampling)
         return [self.turn(*each) for each in zip(asked, shown, rows, said, strict=True)]
 
-    async def reply(self, asked: Asked, limit: int, sampling: SamplingConfig | None) -> Turn:
-        """As `turns`, by its server, of one that it is asked; the weights are there already."""
-        assert self.served is not None
-        sampling = self.own_sampling(sampling)
-        (shown,), (ids,) = self.shown([asked], limit)
-        said = await self.served.respond(self, asked, ids, limit, sampling)
-        return self.turn(asked, shown, ids, said)
-
     def shown(self, asked: Sequence[Asked], limit: int) -> tuple[list[str], list[list[int]]]:
         """What it reads, as text and as tokens; ConfigError where a response has no room."""
         shown = [self.texts.render(one.context) for one in asked]

@@ -111,6 +111,16 @@ class Served:
         async with self.server.connected():
             return await self.server.sample(name, context, limit, sampling, seed, stops, salt)
 
+    async def turn(
+        self, policy: Policy, asked: Asked, limit: int, sampling: SamplingConfig | None
+    ) -> Turn:
+        """As `Policy.turns`, of one that it is asked; its weights are published already."""
+        (shown,), (context,) = policy.shown([asked], limit)
+        own = policy.own_sampling(sampling)
+        return policy.turn(
+            asked, shown, context, await self.respond(policy, asked, context, limit, own)
+        )
+
     def responses(
         self,
         policy: Policy,
