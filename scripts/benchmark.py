@@ -1,159 +1,250 @@
-"""Seconds of an iteration of PPO, CORY and GRPO on the shipped tiny model, and of TRL's GRPO.
+"""Seconds of an iteration by phase, of every method and beside other libraries; on tiny models.
 
-    python scripts/benchmark.py                            # TRL beside ours where it is installed
-    python scripts/benchmark.py --rounds 5 --iterations 10
-    python scripts/benchmark.py hardware=gpu1 model.compute_precision=bf16     # of our own runs
+    python scripts/benchmark.py                                  # ppo cory grpo maporl spag maft
+    python scripts/benchmark.py grpo hardware=gpu1 model.compute_precision=bf16
+    python scripts/benchmark.py --peers --trl TRL/bin/python --comlrl COMLRL/bin/python
 
-Each takes 64 responses of 16 tokens, its prompts apart. Runs are processes that take turns, since a
-machine's speed changes from minute to minute: a ratio is the median over rounds of two times of the
-same round. The first iteration of each process is not counted.
+Processes take their iterations in turn, since a machine's speed changes from minute to minute: a
+ratio is the median over rounds of two times of the same round. The first two iterations of each
+are not counted. With `--peers` each peer has a Python of its own, with trl==1.16.0 or
+comlrl==1.4.3 and the same torch; both sides then do the same work in float32 but for what is said.
 """
 
 import argparse
 import json
-import os
-import random
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
-TOKENS = 16  # of a response
-RESPONSES, SAMPLES = 64, 8  # of an iteration, of a prompt of GRPO
-OURS = [
-    f"algorithm.prompts_per_iteration={RESPONSES}",
-    f"algorithm.minibatch_size={RESPONSES}",
+from peers import ANSWER, HELD_OUT, PROMPTS, RATE, SAMPLES, STEPS, TOKENS, serve
+
+HERE = Path(__file__).resolve().parent
+MODEL = HERE.parent / "cory" / "assets" / "tiny_math"
+WARM = 2  # iterations that are not counted: first passes, and the checks of a first update
+LIMIT = [
     f"algorithm.sampling.min_response_tokens={TOKENS}",
     f"algorithm.sampling.max_response_tokens={TOKENS}",
-    "task.max_prompt_tokens=8",
 ]
-RUNNERS = {
-    "ppo": ["algorithm=ppo", *OURS, "algorithm.epochs=4"],
-    "cory": ["algorithm=cory", *OURS, "algorithm.epochs=4"],
-    "grpo": ["algorithm=grpo", *OURS, f"algorithm.samples_per_prompt={SAMPLES}"],
-    "trl": [],
+BATCH = [*LIMIT, "algorithm.prompts_per_iteration=64", "algorithm.minibatch_size=64"]
+REVIEWS = [*BATCH, "task.max_prompt_tokens=8", "algorithm.epochs=4"]
+# peers' work: the same prompts and, for the scores, random numbers
+SAME = [
+    "task=prompts",
+    "task.path={folder}/prompts.jsonl",
+    "task.held_out_share=0.05",  # one of them
+    f"task.min_response_tokens={TOKENS}",
+    f"task.max_response_tokens={TOKENS}",
+    "model=tiny_math",
+    "model.compute_precision=fp32",
+    f"algorithm.learning_rate={RATE}",
+    *BATCH,
+    f"algorithm.samples_per_prompt={SAMPLES}",
+    "reward=python",
+    f"reward.function={HERE}/peers.py:score",
+]
+METHODS = {
+    "ppo": ["algorithm=ppo", *REVIEWS],
+    "cory": ["algorithm=cory", *REVIEWS],
+    "grpo": ["algorithm=grpo", *BATCH, "task.max_prompt_tokens=8"],
+    "maporl": ["experiment=maporl/gsm8k_maporl", "scale=small", "reward=exact_match"],
+    "spag": [
+        "experiment=spag/llama2_spag_1",
+        "scale=small",
+        "init_from=null",
+        "algorithm.opponents.im=null",
+        "algorithm.iterations_per_epoch=1",
+    ],
+    "maft": ["experiment=maft/maft", "scale=small", "algorithm.prompts_per_iteration=100"],
 }
-# what a runner's time is divided by, if that ran too
-BESIDE = {"cory": "ppo", "grpo": "trl"}
-ANSWER = "@seconds "
+PAIR = [
+    "algorithm=team",
+    f"algorithm.play={HERE}/peers.py:pair",
+    "algorithm.agents=[a,b]",
+    *SAME,
+    "algorithm.epochs=1",
+]
+# a comparison: our settings; the peer's environment; its work in peers.py; what is not equal
+PEERS = {
+    "grpo": (
+        ["algorithm=grpo", *SAME, f"algorithm.minibatch_size={64 // STEPS}"],
+        "trl",
+        "trl",
+        "ours may end a response before its 16 tokens, and logs exact KL and entropy",
+    ),
+    "magrpo": (
+        [*PAIR, "algorithm.credit=sum", "advantages=magrpo"],
+        "comlrl",
+        "magrpo",
+        "theirs goes prompt by prompt, with a reference copy for each agent",
+    ),
+    "iac": (
+        PAIR,
+        "comlrl",
+        "iac",
+        "theirs has no ratio and no GAE over tokens: a value for each response",
+    ),
+}
 
 
-def time_cory(overrides: Sequence[str], iterations: int) -> list[float]:
-    """Seconds of each iteration of a run with these settings, after a first one."""
-    # not in a process that only takes times together
+class Worker:
+    """A process that does an iteration whenever it is asked, and nothing meanwhile."""
+
+    def __init__(self, words: Sequence[str], errors: Path) -> None:
+        """words: its command; errors: file that takes what it says beside its answers"""
+        self.errors = errors
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors.open("w"), text=True
+        )
+
+    def step(self) -> tuple[float, dict[str, float]]:
+        """Seconds of an iteration, and of its phases; RuntimeError where the process ended."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        with suppress(BrokenPipeError):  # why it ended is in its errors
+            print(file=self.process.stdin, flush=True)
+        for line in self.process.stdout:
+            if line.startswith(ANSWER):
+                seconds, phases = json.loads(line.removeprefix(ANSWER))
+                return seconds, phases or {}
+        said = self.errors.read_text()[-2000:]
+        raise RuntimeError(f"{self.process.args} ended with {self.process.wait()}:\n{said}")
+
+    def end(self) -> None:
+        """Let it go."""
+        self.process.kill()
+        self.process.wait()
+
+
+def work(overrides: Sequence[str]) -> None:
+    """In a process of its own: iterations of a run with these settings, as they are asked for."""
+    # not in the process that only takes times together
     from cory.config import builder, parse_config  # noqa: PLC0415
+    from cory.models import policy  # noqa: PLC0415
     from cory.models.engine import start_process_group  # noqa: PLC0415
     from cory.runtime.hydra_setup import compose  # noqa: PLC0415
-    from cory.runtime.worker import build_components, keep_freed_memory  # noqa: PLC0415
+    from cory.runtime.worker import (  # noqa: PLC0415
+        build_components,
+        keep_freed_memory,
+        silence_libraries,
+    )
 
+    sampled, generate, iteration = 0, policy.generate, iter(range(10**9))
+
+    def counted(*args: Any) -> Any:
+        nonlocal sampled
+        found = generate(*args)
+        sampled += sum(len(response.ids) for response in found)
+        return found
+
+    def step() -> dict[str, float]:
+        nonlocal sampled
+        sampled = 0
+        row = algorithm.step(next(iteration))
+        phases = {key: value for key, value in row.items() if key.startswith("time/")}
+        return phases | {"tokens": sampled}
+
+    policy.generate = counted
+    silence_libraries()
     with tempfile.TemporaryDirectory() as folder:
-        config = parse_config(compose(*overrides, f"run_dir={folder}/run"))
+        prompts = "".join(json.dumps({"prompt": text}) + "\n" for text in [*PROMPTS, HELD_OUT])
+        (Path(folder) / "prompts.jsonl").write_text(prompts)
+        own = [word.format(folder=folder) for word in overrides]
+        config = parse_config(compose(*own, f"run_dir={folder}/run"))
         start_process_group(config.hardware.device)
         keep_freed_memory()
         algorithm = builder("algorithm", config.algorithm.name)(
             config.algorithm, build_components(config)
         )
-        rows = [algorithm.step(iteration) for iteration in range(iterations + 1)]
-    return [row["time/iteration_s"] for row in rows[1:]]
+        serve(step)
 
 
-def time_trl(iterations: int) -> list[float]:
-    """Seconds of each step of TRL's GRPO, after a first one; rewards are random numbers."""
-    from datasets import Dataset  # noqa: PLC0415
-    from transformers import TrainerCallback  # noqa: PLC0415
-    from trl import GRPOConfig, GRPOTrainer  # noqa: PLC0415
+def ours(settings: Sequence[str]) -> list[str]:
+    """The command of a process that does our iterations."""
+    return [sys.executable, __file__, "--work", *settings]
 
-    from cory.models.paths import ASSETS  # noqa: PLC0415
 
-    seconds: list[float] = []
-
-    class Clock(TrainerCallback):
-        def on_step_begin(self, *_: object, **__: object) -> None:
-            self.began = time.perf_counter()
-
-        def on_step_end(self, *_: object, **__: object) -> None:
-            seconds.append(time.perf_counter() - self.began)
-
+def in_turn(
+    commands: Mapping[str, Sequence[str]], rounds: int
+) -> dict[str, list[tuple[float, dict[str, float]]]]:
+    """Iterations of each command, in turn; by name, one for each round."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = GRPOConfig(
-            output_dir=folder,
-            max_steps=iterations + 1,
-            per_device_train_batch_size=RESPONSES,
-            num_generations=SAMPLES,
-            max_completion_length=TOKENS,
-            generation_kwargs={"min_new_tokens": TOKENS},
-            beta=0.04,  # ours; with a reference
-            bf16=False,
-            gradient_checkpointing=False,
-            report_to="none",
-            save_strategy="no",
-            disable_tqdm=True,
-        )
-        GRPOTrainer(
-            model=str(ASSETS / "tiny"),
-            reward_funcs=lambda completions, **_: [random.random() for _ in completions],
-            args=settings,
-            train_dataset=Dataset.from_dict({"prompt": ["This film was one of the"] * RESPONSES}),
-            callbacks=[Clock()],
-        ).train()
-    return seconds[1:]
+        workers = {n: Worker(words, Path(folder) / n) for n, words in commands.items()}
+        try:
+            for worker in workers.values():
+                for _ in range(WARM):
+                    worker.step()
+            turns = [{n: worker.step() for n, worker in workers.items()} for _ in range(rounds)]
+        finally:
+            for worker in workers.values():
+                worker.end()
+    return {name: [turn[name] for turn in turns] for name in commands}
 
 
-def run(runner: str, overrides: Sequence[str], iterations: int) -> float:
-    """Median seconds of an iteration in a process of its own; RuntimeError where it failed."""
-    words = ["--runner", runner, "--iterations", str(iterations), *overrides]
-    done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True)
-    answers = [line for line in done.stdout.splitlines() if line.startswith(ANSWER)]
-    if not answers:
-        raise RuntimeError(f"{runner} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return statistics.median(json.loads(answers[-1].removeprefix(ANSWER)))
+def ratio(own: Sequence[float], other: Sequence[float]) -> str:
+    """The median over rounds of one time by the other, and its least and most."""
+    each = sorted(a / b for a, b in zip(own, other, strict=True))
+    return f"{statistics.median(each):.2f} ({each[0]:.2f} to {each[-1]:.2f})"
 
 
-def table(seconds: Mapping[str, Sequence[float]]) -> str:
-    """A row for each runner: median seconds, and the ratio to what it stands beside.
+def methods(chosen: Sequence[str], overrides: Sequence[str], rounds: int) -> None:
+    """Print a row for each method: medians of its seconds and those of its phases."""
+    found = in_turn({name: ours([*METHODS[name], *overrides]) for name in chosen}, rounds)
+    print("| iteration of | seconds | roll-out | score | annotate | update | tokens/s |")
+    print("|---" * 7 + "|")
+    for name, turns in found.items():
+        seconds = statistics.median(seconds for seconds, _ in turns)
+        cells = [f"{seconds:.2f}"]
+        for phase in ("rollout_s", "reward_s", "annotate_s", "update_s"):
+            each = [phases.get(f"time/{phase}", 0.0) for _, phases in turns]
+            cells.append(f"{statistics.median(each):.2f}" if any(each) else "-")
+        speed = statistics.median(p["tokens"] / p["time/rollout_s"] for _, p in turns)
+        print(f"| {name} | {' | '.join(cells)} | {speed:,.0f} |")
+    if {"ppo", "cory"} <= set(found):
+        times = [[seconds for seconds, _ in found[name]] for name in ("cory", "ppo")]
+        print(f"\nCORY's time by PPO's: {ratio(*times)}")
 
-    seconds: of an iteration, by runner, one for each round
-    """
-    lines = ["| iteration of | seconds | of the time of | ratio | over rounds |", "|---" * 5 + "|"]
-    for runner, own in seconds.items():
-        other = BESIDE.get(runner, "")
-        cells = [runner, f"{statistics.median(own):.2f}", "-", "-", "-"]
-        if other in seconds:
-            ratios = [a / b for a, b in zip(own, seconds[other], strict=True)]
-            spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
-            cells[2:] = [other, f"{statistics.median(ratios):.2f}", spread]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+
+def peers(pythons: Mapping[str, str], overrides: Sequence[str], rounds: int) -> None:
+    """Print a row for each comparison: medians of ours and of theirs, and the ratio."""
+    print("| iteration of | ours, s | theirs, s | ours by theirs (rounds) | not equal |")
+    print("|---" * 5 + "|")
+    for name, (settings, library, program, unequal) in PEERS.items():
+        if not pythons[library]:
+            continue
+        theirs = [pythons[library], str(HERE / "peers.py"), program, str(MODEL)]
+        found = in_turn({"ours": ours([*settings, *overrides]), "theirs": theirs}, rounds)
+        own, other = ([seconds for seconds, _ in found[side]] for side in ("ours", "theirs"))
+        cells = [f"{statistics.median(side):.2f}" for side in (own, other)]
+        print(f"| {name}, {library} | {' | '.join(cells)} | {ratio(own, other)} | {unequal} |")
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--work"]:
+        return work(sys.argv[2:])
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("overrides", nargs="*", help="settings of cory.train, as key=value")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--iterations", type=int, default=5, help="counted in each round")
-    parser.add_argument("--only", nargs="+", choices=RUNNERS, help="which ones; default: all")
-    parser.add_argument("--runner", choices=RUNNERS, help=argparse.SUPPRESS)
+    parser.add_argument("words", nargs="*", help="methods, and settings of cory.train as key=value")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--peers", action="store_true", help="beside other libraries")
+    for library in ("trl", "comlrl"):
+        parser.add_argument(f"--{library}", metavar="PYTHON", help="of its environment")
     args = parser.parse_args()
-    for option in ("rounds", "iterations"):
-        if getattr(args, option) < 1:
-            parser.error(f"--{option} must be at least 1, got {getattr(args, option)}")
-    if args.runner:
-        settings = [*RUNNERS[args.runner], *args.overrides]
-        trl = args.runner == "trl"
-        taken = time_trl(args.iterations) if trl else time_cory(settings, args.iterations)
-        print(f"{ANSWER}{json.dumps(taken)}", flush=True)
-        os._exit(0)  # threads of the process group may abort a normal exit
-    runners = args.only or [name for name in RUNNERS if name != "trl" or find_spec("trl")]
-    seconds: dict[str, list[float]] = {name: [] for name in runners}
-    for _ in range(args.rounds):
-        for name in runners:
-            seconds[name].append(run(name, args.overrides, args.iterations))
-    print(table(seconds))
+    overrides = [word for word in args.words if "=" in word]
+    chosen = [word for word in args.words if "=" not in word]
+    if unknown := set(chosen) - set(METHODS):
+        parser.error(f"no method: {', '.join(unknown)}; there are {', '.join(METHODS)}")
+    if args.rounds < 1:
+        parser.error(f"--rounds must be at least 1, got {args.rounds}")
+    if not args.peers:
+        return methods(chosen or list(METHODS), overrides, args.rounds)
+    if not (args.trl or args.comlrl):
+        parser.error("--peers needs --trl or --comlrl, the Python of an environment with it")
+    peers({"trl": args.trl, "comlrl": args.comlrl}, overrides, args.rounds)
 
 
 if __name__ == "__main__":

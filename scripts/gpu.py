@@ -237,7 +237,7 @@ def main() -> None:
     small = Work(responses=16, tokens=8, context=8, hardware="cpu")
     session = Session(args.file, small if args.tiny else Work(), args.limit)
     trl = args.trl or (sys.executable if find_spec("trl") else None)
-    several = ["-n", "0"] if args.tiny else ["-n", "6", "--maxprocesses", "6", "--dist", "load"]
+    several = ["-n", "0"] if args.tiny else ["-n", "6", "--dist", "load"]
     tests = ["-m", "pytest", "-q", "-m", "gpu", *several, "tests/test_gpu.py"]
     session.add("tests", [sys.executable, *tests])
     with tempfile.TemporaryDirectory() as name:

@@ -49,10 +49,6 @@ PLAIN = "hardware.cuda_graphs=false"  # else passes of a token are recorded
 OFFLOAD = "hardware.zero_stage=3 hardware.offload_optimizer=true hardware.offload_parameters=true"
 ONE_BASE = "algorithm=cory model.sharing=adapters"
 LORA_RATE = "algorithm.learning_rate=1e-2"
-DEBATE = (
-    "algorithm=maporl algorithm.param_sharing=per_agent algorithm.agents=2 algorithm.turns=2 "
-    f"algorithm.guards.min_tokens=null model.sharing=adapters {LORA_RATE}"
-)
 # of a number of the first iteration in float32; Adam's first step follows the sign of gradients,
 # and rounding turns the sign of small ones around
 RELATIVE, ABSOLUTE = 1e-2, 1e-3
@@ -130,11 +126,6 @@ def test_float32_gives_the_numbers_of_the_cpu(
 @pytest.mark.parametrize("case", ROUNDED)
 def test_lower_precision_samples_and_learns(case: str, tmp_path: Path) -> None:
     require_learning(run(tmp_path, "run", GPU, *ROUNDED[case].split()), GAPS["rounded"])
-
-
-def test_adapters_of_debaters_are_sampled_in_the_same_recorded_passes(tmp_path: Path) -> None:
-    """As they are trained: one apart from the other, with other log-probabilities."""
-    require_learning(run(tmp_path, "run", GPU, *DEBATE.split()), GAPS["fp32"])
 
 
 def test_recorded_passes_of_a_model_with_a_sliding_window(tmp_path: Path) -> None:

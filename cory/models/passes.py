@@ -221,6 +221,25 @@ def read(model: PreTrainedModel, ids: Tensor, mask: Tensor, cache: DynamicCache)
     return states
 
 
+@torch.no_grad()
+def states_read_once(
+    model: PreTrainedModel, contexts: list[list[int]], responses: list[list[int]], pad_id: int
+) -> Tensor:
+    """As `response_states`, of B contexts of which several are equal; needs room for their keys.
+
+    returns: (N, H) last hidden states before each response token, row by row
+    """
+    width = max(1, *map(len, responses))
+    cache = cache_for(model, max(map(len, contexts)) + width)
+    states, held = prefill(model, contexts, cache, pad_id)
+    ids, mask = (t.to(model.device) for t in padded([*responses, [pad_id] * width], pad_id))
+    ids, mask = ids[:-1], mask[:-1]
+    if width > 1:  # nothing follows the last token
+        seen = torch.cat([held, mask[:, :-1]], dim=1)
+        states = torch.cat([states, read(model, ids[:, :-1], seen, cache)], dim=1)
+    return states[mask]
+
+
 @lru_cache
 def cache_argument(kind: Any) -> str:
     """What a model's forward pass calls its cache; newer releases of the library have a new word.

@@ -32,6 +32,7 @@ from cory.models.actor_critic import (
 from cory.models.bundle import ModelBundle, StoredWeights
 from cory.models.engine import Engine
 from cory.models.generation import Response, generate
+from cory.models.passes import states_read_once
 
 if TYPE_CHECKING:
     from cory.models.served import Served
@@ -343,12 +344,26 @@ class PPOPolicy(Policy):
             rows, model = torch.tensor(batch), self.model
             mask = response_mask[rows]
             inputs = input_ids[rows], attention_mask[rows], mask
+            contexts = [turns[number].context_ids for number in batch]
+            responses = [turns[number].response_ids for number in batch]
+            # groups of responses; keys and values take no more memory than they did in sampling
+            grouped = 2 * len(set(map(tuple, contexts))) <= len(batch) <= self.responses_at_once
+
+            def states(lm: PreTrainedModel) -> Tensor:
+                if grouped:
+                    pad = self.bundle.tokenizer.pad_token_id
+                    return states_read_once(lm, contexts, responses, pad)
+                return response_states(lm, *inputs)
+
             model.activate()
-            hidden = response_states(model.lm, *inputs)
+            hidden = states(model.lm)
+            with self.reference_model() as reference:
+                ref_hidden, ref_head = states(reference), output_head(reference)
             found = token_statistics(
                 hidden,
                 output_head(model.lm),
-                *self.reference_states(*inputs),
+                ref_hidden,
+                ref_head,
                 inputs[0][:, -mask.shape[1] :][mask],
                 model.vocabulary,
                 model.temperature,

@@ -28,9 +28,11 @@ from cory.models.actor_critic import ActorCriticModel, output_head, response_sta
 from cory.models.bundle import ModelBundle
 from cory.models.generation import generate
 from cory.models.loading import load_language_model
+from cory.models.passes import states_read_once
 from cory.models.policy import Policy
 from tests.models.test_generation import PLAIN
 from tests.support.chat_models import varied
+from tests.support.close import assert_close
 from tests.support.composing import ConfigOf
 
 VOCABULARY, LIMIT, EOS = 64, 12, 2
@@ -120,6 +122,9 @@ def test_samplers_and_trainers_passes_are_those_of_plain_ones(
             said = generate(agent.lm, rows, LIMIT, PLAIN, uniforms, 0, {EOS}, graphs)
             turns = pad_turns(rows, [response.ids for response in said], 0)
             learnt, _ = agent.eval()(*turns)
+            told = [response.ids for response in said]
+            once = states_read_once(agent.lm, [*rows, *rows], [*told, *told], 0)
+            assert_close(once, response_states(agent.lm, *turns).repeat(2, 1), 1e-4)
             for row, response, found in zip(rows, said, learnt, strict=True):
                 ids = torch.tensor([row + response.ids])
                 plain = model(input_ids=ids, use_cache=False).logits[0, len(row) - 1 : -1]
