@@ -19,6 +19,7 @@ from cory.config import (
     Config,
     ConfigError,
     ModelConfig,
+    PPOConfig,
     TeamConfig,
     VerifierRewardConfig,
     judges,
@@ -159,6 +160,9 @@ def pass_parts(config: Config, key: str, shape: Shape, targets: list[str]) -> li
     sampled = min(hardware.responses_at_once, -(-max(turns, held_out) // hardware.world))
     # where rows are dropped, a layer's old keys are held beside the new for a moment
     cache = sampled * length * (shape.cache + shape.cache // (2 * shape.layers))
+    # groups of responses are also scored over keys and values of their prompt
+    grouped = isinstance(algorithm, PPOConfig) and algorithm.samples_per_prompt > 1
+    cached = (SAMPLING, SCORING) if grouped else (SAMPLING,)
     scored = min(hardware.rollout_batch_size, -(-turns // hardware.world))
     micro, kept = plan_of(config).microbatch, shape.saved(targets)
     dtype, device = DTYPES[model.compute_precision], torch.device(hardware.device)
@@ -175,7 +179,7 @@ def pass_parts(config: Config, key: str, shape: Shape, targets: list[str]) -> li
     # float32: log-probabilities and two gradients of them, and the logits
     learned = (14 + 4 * shape.capped) * min(micro * response * vocabulary, SLAB_BYTES // 4)
     parts = [
-        Part("KV cache", cache * (each if model.quantisation != "none" else products), (SAMPLING,)),
+        Part("KV cache", cache * (each if model.quantisation != "none" else products), cached),
         Part("logits", drawn, (SAMPLING,)),
         Part("activations of a layer", each * scored * length * layer, (SCORING,)),
         Part("logits", both, (SCORING,)),

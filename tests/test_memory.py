@@ -66,6 +66,7 @@ def test_copies_by_hand(sizes: Sizes) -> None:
     assert found["AdamW's intermediate results", (STEP,)] == 4 * COPY
     # without GAE no value head is held
     group = sizes("advantages=group", "algorithm.samples_per_prompt=2")
+    assert ("KV cache", (SAMPLING, SCORING)) in group  # of the prompts that are read once
     assert group["weights that train", ALWAYS] == 2 * 4 * MODEL
 
 

@@ -231,7 +231,7 @@ def states_read_once(
     """
     width = max(1, *map(len, responses))
     cache = cache_for(model, max(map(len, contexts)) + width)
-    states, held = prefill(model, contexts, cache, pad_id)
+    states, held = prefill(model, contexts, cache, pad_id, Route([""] * len(contexts)))
     ids, mask = (t.to(model.device) for t in padded([*responses, [pad_id] * width], pad_id))
     ids, mask = ids[:-1], mask[:-1]
     if width > 1:  # nothing follows the last token

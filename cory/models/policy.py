@@ -346,7 +346,8 @@ class PPOPolicy(Policy):
             inputs = input_ids[rows], attention_mask[rows], mask
             contexts = [turns[number].context_ids for number in batch]
             responses = [turns[number].response_ids for number in batch]
-            # groups of responses; keys and values take no more memory than they did in sampling
+            # A group's prompt is read once: three quarters of an iteration of GRPO with 84 tokens
+            # before groups of 8 responses of 32; the keys are no more than they were in sampling.
             grouped = 2 * len(set(map(tuple, contexts))) <= len(batch) <= self.responses_at_once
 
             def states(lm: PreTrainedModel) -> Tensor:

@@ -125,6 +125,23 @@ def test_policy_reference_and_value_of_each_agent(agents: Agents, llama: str) ->
     assert (said[0] - said[1]).abs().max() > 1e-3
 
 
+def test_the_prompt_of_a_group_is_read_once_with_the_same_numbers(agents: Agents) -> None:
+    for agent in agents.values():
+        context = agent.bundle.tokenizer(LONG)["input_ids"]
+        turns = [turn(agent, context, said) for said in ([60, 61, EOS], [70], [71, 72])]
+        turns.append(turn(agent, context[:3], [60, 61]))
+        read: list[int] = []
+        note = lambda module, args, kwargs: read.append(kwargs["input_ids"].numel())  # noqa: B023, E731
+        hook = agent.model.lm.base_model.register_forward_pre_hook(note, with_kwargs=True)
+        once, positions = agent.annotate(turns), sum(read)
+        agent.responses_at_once = len(turns) - 1  # their keys would take more than in sampling
+        alone = agent.annotate(turns)
+        hook.remove()
+        assert positions < 0.7 * (sum(read) - positions)
+        for name in ("logprobs", "ref_logprobs", "values", "kl"):
+            assert_close(getattr(once, name), getattr(alone, name), rtol=1e-4)
+
+
 @pytest.mark.parametrize("apart", [None, "limit", "sampling", "dropout"])
 def test_agents_that_are_asked_together_say_what_they_say_alone(
     agents: Agents, apart: str | None, monkeypatch: pytest.MonkeyPatch
