@@ -25,10 +25,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from peers import ANSWER, STEPS
+
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_S, PART_S = 470, 150  # of all parts together, and of one
 SHORTEST_S = 10  # a part is not begun with less
-SAMPLES, STEPS = 8, 4  # responses to a prompt in GRPO; optimiser steps of an iteration
+SAMPLES = 8  # responses to a prompt in GRPO
 SAID = 1500  # characters of what a part said that are kept where it did not end well
 QWEN2 = dict(
     hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
@@ -75,21 +77,16 @@ class Work:
             *("evaluation.prompts=1", "evaluation.before=false", "samples_every=0"),
         ]
 
-    def trl(self, python: str, model: Path, folder: Path) -> list[str]:
-        """The command of TRL's GRPO in its environment, as scripts/gpu_trl.py has it."""
+    def trl(self, python: str, model: Path) -> list[str]:
+        """The command of TRL's GRPO in its environment."""
         work = {
-            "model": str(model),
             "prompts": self.prompts()[: self.responses // SAMPLES],
             "samples": SAMPLES,
-            "steps": STEPS,
             "tokens": self.tokens,
-            "learning_rate": 1e-6,
-            "iterations": self.iterations,
             "lora": {"r": 16, "lora_alpha": 32, "target_modules": "all-linear"},
             "dtype": "bfloat16",
         }
-        (folder / "work.json").write_text(json.dumps(work))
-        return [python, str(ROOT / "scripts" / "gpu_trl.py"), str(folder / "work.json")]
+        return [python, str(ROOT / "scripts" / "peers.py"), "trl", str(model), json.dumps(work)]
 
     def prompts(self) -> list[str]:
         """More than an iteration takes, all different."""
@@ -122,18 +119,22 @@ def make_model(size: str, tiny: bool, folder: str) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def run_part(command: Sequence[str], limit_s: float, cwd: Path = ROOT) -> dict[str, Any]:
-    """Run a part to its end or its limit; how it ended, in how many seconds, and what it said."""
+def run_part(command: Sequence[str], limit_s: float, asked: str = "") -> dict[str, Any]:
+    """Run a part to its end or its limit; how it ended, in how many seconds, and what it said.
+
+    asked: its standard input
+    """
     if limit_s < SHORTEST_S:
         return {"ended": "no time was left"}
     began = time.monotonic()
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     part = subprocess.Popen(
-        command, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        start_new_session=True, env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},
+        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        stdin=subprocess.PIPE, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},
     )  # fmt: skip
     try:
-        said, _ = part.communicate(timeout=limit_s)
+        said, _ = part.communicate(asked, timeout=limit_s)
         ended = "well" if part.returncode == 0 else f"with {part.returncode}"
     except subprocess.TimeoutExpired:
         os.killpg(part.pid, signal.SIGKILL)  # with the processes that it started
@@ -161,9 +162,14 @@ def of_run(folder: Path, work: Work) -> dict[str, Any]:
     }
 
 
-def last_json(said: str) -> dict[str, Any]:
-    """The last line of an output that is an object."""
-    return json.loads(next(line for line in said.splitlines()[::-1] if line.startswith("{")))
+def of_trl(said: str) -> dict[str, Any]:
+    """What TRL's iterations after the first one measured; `said` as of scripts/peers.py."""
+    lines = [line for line in said.splitlines() if line.startswith(ANSWER)]
+    seconds, found = zip(
+        *(json.loads(line.removeprefix(ANSWER)) for line in lines[1:]), strict=True
+    )
+    columns = {key: [each[key] for each in found] for key in ("rollout_s", "tokens")}
+    return columns | {"seconds": seconds, "peak_gib": found[-1]["peak_gib"]}
 
 
 def measured(part: dict[str, Any], numbers: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,7 +206,8 @@ class Session:
     def add(self, name: str, command: Sequence[str], numbers: Any = None) -> None:
         """Run a part; `numbers` of what it said gives those that it measured."""
         left = self.limit_s - (time.monotonic() - self.began)
-        part = run_part(command, min(PART_S, left))
+        asked = "\n" * (self.work.iterations + 1)  # scripts/peers.py reads a line for each
+        part = run_part(command, min(PART_S, left), asked)
         said = part.get("said", "")
         try:
             if part["ended"] == "well" and numbers is not None:
@@ -237,7 +244,7 @@ def main() -> None:
     small = Work(responses=16, tokens=8, context=8, hardware="cpu")
     session = Session(args.file, small if args.tiny else Work(), args.limit)
     trl = args.trl or (sys.executable if find_spec("trl") else None)
-    several = ["-n", "0"] if args.tiny else ["-n", "6", "--dist", "load"]
+    several = ["-n", "0"] if args.tiny else ["-n", "6", "--maxprocesses", "6", "--dist", "load"]
     tests = ["-m", "pytest", "-q", "-m", "gpu", *several, "tests/test_gpu.py"]
     session.add("tests", [sys.executable, *tests])
     with tempfile.TemporaryDirectory() as name:
@@ -263,8 +270,7 @@ def measure(session: Session, size: str, folder: Path, trl: str | None, tiny: bo
 
     ours("grpo", recorded=True)
     if trl is not None:
-        command = work.trl(trl, model, folder)
-        session.add(f"{size} TRL", command, last_json)
+        session.add(f"{size} TRL", work.trl(trl, model), of_trl)
     ours("cory", recorded=True)
     ours("grpo", recorded=False)
     ours("cory", recorded=False)

@@ -1,6 +1,7 @@
 """What other libraries do in the comparisons of scripts/benchmark.py, in environments of their own.
 
     python scripts/peers.py {trl,magrpo,iac} MODEL    # one iteration for each line that it reads
+    python scripts/peers.py trl MODEL ARGUMENTS       # other work: of the function, as JSON
 
 TRL's GRPO, and CoMLRL's MAGRPO and independent actor-critic (IAC). Each prints the seconds of each
 iteration as JSON. Scores are random numbers, in ours, too: `score` and `pair` are ours.
@@ -10,6 +11,7 @@ import asyncio
 import json
 import os
 import random
+import resource
 import sys
 import tempfile
 import time
@@ -49,13 +51,33 @@ def told(start: float, found: object = None) -> None:
     print(f"{ANSWER}{json.dumps([time.perf_counter() - start, found])}", flush=True)
 
 
-def trl(model: str) -> None:
-    """GRPO: a roll-out, and optimiser steps on quarters of it, with the KL to the reference."""
+def trl(
+    model: str,
+    prompts: list[str] = PROMPTS,
+    samples: int = SAMPLES,
+    tokens: int = TOKENS,
+    lora: dict[str, Any] | None = None,
+    dtype: str = "float32",
+) -> None:
+    """GRPO: a roll-out, and optimiser steps on quarters of it, with the KL to the reference.
+
+    Of each iteration it tells the roll-out's seconds and tokens, and the most memory so far, GiB.
+    """
+    import torch  # noqa: PLC0415
     from datasets import Dataset  # noqa: PLC0415
+    from peft import LoraConfig  # noqa: PLC0415
     from transformers import TrainerCallback  # noqa: PLC0415
     from trl import GRPOConfig, GRPOTrainer  # noqa: PLC0415
 
-    rows = len(PROMPTS) * SAMPLES
+    cuda, found = torch.cuda.is_available(), {}
+
+    class Timed(GRPOTrainer):
+        def _generate_single_turn(self, *args: Any, **options: Any) -> Any:
+            start = time.perf_counter()
+            said = super()._generate_single_turn(*args, **options)  # on the CPU: a GPU is done
+            found["rollout_s"] = time.perf_counter() - start
+            found["tokens"] = sum(map(len, said[0]))
+            return said
 
     class Turns(TrainerCallback):
         """Waits for a line before each roll-out."""
@@ -66,7 +88,11 @@ def trl(model: str) -> None:
             if state.global_step % STEPS:
                 return
             if self.start is not None:
-                told(self.start)
+                most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+                if cuda:
+                    torch.cuda.synchronize()
+                    most = torch.cuda.max_memory_allocated()
+                told(self.start, found | {"peak_gib": most / 2**30})
             if not sys.stdin.readline():
                 os._exit(0)
             self.start = time.perf_counter()
@@ -75,17 +101,18 @@ def trl(model: str) -> None:
         settings = GRPOConfig(
             output_dir=folder,
             max_steps=10**6,
-            per_device_train_batch_size=rows // STEPS,
+            per_device_train_batch_size=len(prompts) * samples // STEPS,
             steps_per_generation=STEPS,
-            num_generations=SAMPLES,
-            max_completion_length=TOKENS,
-            generation_kwargs={"min_new_tokens": TOKENS},
+            num_generations=samples,
+            max_completion_length=tokens,
+            generation_kwargs={"min_new_tokens": tokens},
+            model_init_kwargs={"dtype": dtype},
             learning_rate=RATE,
             lr_scheduler_type="constant",
             beta=0.04,
             loss_type="grpo",
-            bf16=False,
-            use_cpu=True,
+            bf16=dtype == "bfloat16",
+            use_cpu=not cuda,
             gradient_checkpointing=False,
             dataloader_pin_memory=False,
             report_to="none",
@@ -93,9 +120,13 @@ def trl(model: str) -> None:
             logging_strategy="no",
             disable_tqdm=True,
         )
-        data = Dataset.from_dict({"prompt": PROMPTS})
-        GRPOTrainer(
-            model=model, reward_funcs=score, args=settings, train_dataset=data, callbacks=[Turns()]
+        Timed(
+            model=model,
+            reward_funcs=score,
+            args=settings,
+            train_dataset=Dataset.from_dict({"prompt": prompts}),
+            peft_config=LoraConfig(**lora) if lora else None,
+            callbacks=[Turns()],
         ).train()
 
 
@@ -136,5 +167,5 @@ def comlrl(model: str, iac: bool) -> None:
 
 
 if __name__ == "__main__":
-    _, name, folder = sys.argv
-    trl(folder) if name == "trl" else comlrl(folder, name == "iac")
+    _, name, folder, *work = sys.argv
+    trl(folder, **json.loads(*work or ["{}"])) if name == "trl" else comlrl(folder, name == "iac")

@@ -36,13 +36,16 @@ def test_a_part_ends_well_or_is_written_down(
     session = Session(tmp_path / "gpu.json", Work(), 60)
     session.add("well", [sys.executable, "-c", "print(1)"])
     session.add("wrong", [sys.executable, "-c", "import sys; print('why'); sys.exit(3)"])
-    session.add("nothing", [sys.executable, "-c", "print('{}')"], gpu.last_json)
+    echo = "import sys; print(sys.stdin.read().count('\\n'))"
+    session.add("a line for each iteration", [sys.executable, "-c", echo])
+    session.add("nothing", [sys.executable, "-c", "print('{}')"], gpu.of_trl)
     late = run_part(["sh", "-c", "echo 1; sleep 9"], 0.6)
     session.limit_s = 0
     session.add("left out", ["never"])
     parts = json.loads((tmp_path / "gpu.json").read_text())["parts"]
-    ended = [part["ended"] for part in parts.values()]
-    assert ended == ["well", "with 3", "without numbers: KeyError('tokens')", "no time was left"]
+    ended = [part["ended"].partition(":")[0] for part in parts.values()]
+    assert parts["a line for each iteration"]["said"] == "3\n"
+    assert ended == ["well", "with 3", "well", "without numbers", "no time was left"]
     assert parts["wrong"]["said"] == "why\n"
     assert (late["ended"], late["said"]) == ("late, after 1 s", "1\n")
     assert late["wall_s"] < 5  # what it started ended with it
@@ -59,7 +62,12 @@ def test_numbers_of_a_run_and_their_ratio(tmp_path: Path) -> None:
     ours = measured({"ended": "well"}, of_run(tmp_path, Work(responses=16)))
     assert ours["iteration_s"] == 3  # the first iteration is not counted
     assert ours["tokens_per_s"] == (6 * 16 / 1 + 8 * 16 / 2) / 2
-    theirs = {"ended": "well", "iteration_s": 6.0, "tokens_per_s": 1.0, "peak_gib": 2.0}
+    lines = [
+        [s, {"rollout_s": 2, "tokens": n, "peak_gib": s}] for s, n in ((50, 9), (5, 4), (7, 8))
+    ]
+    said = "\n".join(["a warning", *(gpu.ANSWER + json.dumps(line) for line in lines)])
+    theirs = measured({"ended": "well"}, gpu.of_trl(said))
+    assert (theirs["iteration_s"], theirs["tokens_per_s"], theirs["peak_gib"]) == (6, 3, 7)
     rows = table({"1B grpo": ours, "1B TRL": theirs, "2B grpo": ours, "2B TRL": {"ended": "late"}})
     assert "| 1B grpo | well | 3.00 | 0.50 | 80 | 1.5 |" in rows
     assert "| 2B grpo | well | 3.00 | - | 80 | 1.5 |" in rows

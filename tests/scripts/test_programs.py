@@ -14,7 +14,7 @@ from scripts.step_documents import (
 from tests.support.commands import ROOT, Command
 
 # in environments of their own; and what is imported by another
-ELSEWHERE = {"golden", "golden_estimators", "computed", "collaboration_game", "skills", "gpu_trl"}
+ELSEWHERE = {"golden", "golden_estimators", "computed", "collaboration_game", "skills", "peers"}
 SCRIPTS = sorted({path.stem for path in (ROOT / "scripts").glob("*.py")} - ELSEWHERE)
 # one process, which imports once for all of them
 START = """
