@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -237,6 +238,16 @@ def test_a_slow_episode_does_not_hold_the_others(trainer: PPOTrainer, server: VL
     again = RollOut(trainer.agents, LIMIT, SAMPLING, (0,))(play, PROMPTS)
     ids = [[[turn.response_ids for turn in e.turns] for e in made] for made in (episodes, again)]
     assert ids[0] == ids[1]
+
+
+def test_turns_stand_in_the_order_of_asking(trainer: PPOTrainer, server: VLLMServer) -> None:
+    async def play(prompt: Prompt, cast: Cast) -> None:
+        said = (cast[agent].say(prompt.opening, agent) for agent in trainer.agents)
+        await asyncio.gather(*said)
+
+    server.faults = Faults(slow=lambda body: 0.3 if body["model"].startswith("agent_0") else 0.0)
+    episodes = RollOut(trainer.agents, LIMIT, SAMPLING, (0,))(play, PROMPTS)
+    assert all([turn.agent for turn in one.turns] == [*trainer.agents] for one in episodes)
 
 
 def test_full_weights_take_the_place_of_the_servers(
