@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from cory import distributed
-from cory.config import Config, ConfigError, HardwareConfig, PPOConfig, SamplingConfig
+from cory.config import Config, HardwareConfig, PPOConfig, SamplingConfig
 from cory.episode import Asked, Batch, Context, TokenRow, Turn
 from cory.functional.advantages import (
     RunningMoments,
@@ -165,17 +165,8 @@ class Policy:
 
     def shown(self, asked: Sequence[Asked], limit: int) -> tuple[list[str], list[list[int]]]:
         """What it reads, as text and as tokens; ConfigError where a response has no room."""
-        shown = [self.texts.render(one.context) for one in asked]
-        rows = self.texts.ids(shown)
-        lengths, room = [*map(len, rows)], self.bundle.context_length
-        if min(lengths) == 0:
-            raise ConfigError("a prompt has no tokens: the model needs at least one")
-        if (longest := max(lengths)) + limit > room:
-            raise ConfigError(
-                f"a prompt of {longest} tokens and algorithm.sampling.max_response_tokens "
-                f"({limit}) exceed the model's context of {room} tokens"
-            )
-        return shown, rows
+        contexts = [one.context for one in asked]
+        return self.texts.read(contexts, limit, self.bundle.context_length)
 
     def sampled(
         self,

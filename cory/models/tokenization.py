@@ -123,6 +123,25 @@ class Texts:
             ) from None
         return text
 
+    def read(
+        self, contexts: Sequence[Context], limit: int, room: int
+    ) -> tuple[list[str], list[list[int]]]:
+        """The contexts as text and as tokens; ConfigError where one leaves a response no room.
+
+        limit: tokens of a response; room: of the model's context
+        """
+        shown = [self.render(context) for context in contexts]
+        rows = self.ids(shown)
+        lengths = [*map(len, rows)]
+        if min(lengths) == 0:
+            raise ConfigError("a prompt has no tokens: the model needs at least one")
+        if (longest := max(lengths)) + limit > room:
+            raise ConfigError(
+                f"a prompt of {longest} tokens and algorithm.sampling.max_response_tokens "
+                f"({limit}) exceed the model's context of {room} tokens"
+            )
+        return shown, rows
+
     def ids(self, texts: Sequence[str], longest: int | None = None) -> list[list[int]]:
         """Token ids of each rendered text, cut to `longest`.
 
