@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from omegaconf import OmegaConf
 
 from cory.config import ConfigError
 from cory.runs.run_dir import settings_digest
-from tests.support.composing import CONF, compose_config, options, parsed
+from tests.support.composing import compose_config, options, parsed
 
 SAMPLES = {"gae": 1, "group": 8, "leave_one_out": 4, "batch": 1}
 
@@ -80,16 +79,3 @@ def test_methods_without_advantages_refuse_them() -> None:
     needed = "^advantages=group: needs algorithm=ppo, grpo, rloo, cory or maporl; spag has none$"
     with pytest.raises(ConfigError, match=needed):
         parsed("experiment=spag/llama2_spag_1", "advantages=group")
-
-
-def test_the_presets_are_the_papers_losses() -> None:
-    keys = ("advantages", "ratio", "loss_average", "kl_in", "kl_estimator", "epochs")
-    values = {
-        name: OmegaConf.load(CONF / "algorithm" / f"{name}.yaml") for name in ("grpo", "rloo")
-    }
-    assert [values["grpo"].get(key) for key in keys] == [
-        *("group", None, "responses", "loss", "k3", 1),
-    ]
-    assert [values["rloo"].get(key) for key in keys] == [
-        *("leave_one_out", "response", "responses", "reward", "k1", 1),
-    ]

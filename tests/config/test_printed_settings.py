@@ -1,4 +1,4 @@
-"""CORY's experiments have the settings that tables 1 and 2 print, at the paper's scale."""
+"""CORY's experiments have what tables 1 and 2 print; any paper's preset is what its files say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from tests.support.composing import compose_config
+from cory.config import parse_config
+from tests.support.composing import CONF, compose_config, composed, leaves
 
 IMDB = ["cory/imdb_ppo", "cory/imdb_ppo_xl", "cory/imdb_cory"]
 GSM8K = ["cory/gsm8k_ppo", "cory/gsm8k_13b_ppo", "cory/gsm8k_cory"]
@@ -49,3 +50,36 @@ def test_printed_settings(experiment: str, printed: dict[str, Any]) -> None:
     assert OmegaConf.select(cfg, "algorithm.swap_every") == swaps
     if experiment in GSM8K:
         assert cfg.hardware.microbatch_size == 2
+
+
+# an experiment, the preset, and the files that say how the released code differs from the paper
+PRESETS = [
+    ("cory/imdb_cory", "official_cory", ("fidelity/official", "fidelity/official_cory")),
+    ("cory/imdb_ppo", "official_ppo", ("fidelity/official", "fidelity/official_ppo")),
+    ("maft/phi3_math_maft", "official_maft", ("fidelity/official_maft",)),
+    ("maporl/gsm8k_maporl", "official_maporl", ("released/official_maporl_maporl",)),
+    ("maporl/verifier_gsm8k", "official_maporl", ("released/official_maporl_verifier",)),
+    ("spag/llama2_im", "official_spag", ("released/official_spag_imitation",)),
+    (
+        "spag/llama2_spag_1",
+        "official_spag",
+        ("released/official_spag_imitation", "released/official_spag_spag"),
+    ),
+]
+# those of other runs, of the same fidelity
+OF_RUNS = {"fidelity", "init_from", "reward.path", "algorithm.opponents.im"}
+
+
+@pytest.mark.parametrize(("experiment", "preset", "files"), PRESETS)
+def test_a_preset_changes_what_its_files_say_and_nothing_else(
+    experiment: str, preset: str, files: tuple[str, ...]
+) -> None:
+    said = leaves(OmegaConf.merge(*(OmegaConf.load(CONF / f"{file}.yaml") for file in files)))
+    said.pop("defaults", None)
+    plain, other = (
+        composed(f"experiment={experiment}", *more) for more in ((), (f"fidelity={preset}",))
+    )
+    parse_config(other)
+    before, after = leaves(plain), leaves(other)
+    assert {key: after[key] for key in said} == said
+    assert {key for key in before if after[key] != before[key]} <= said.keys() | OF_RUNS

@@ -6,7 +6,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from cory.config import parse_config, plan_of
-from tests.support.composing import changed, composed, leaves, options, variants
+from tests.support.composing import changed, composed, options, selected, variants
 
 MODELS = ("llama2", "baichuan2")
 IMITATION, SELF_PLAY, ALPACA = "im", "spag_1", "alpaca_1"
@@ -148,20 +148,13 @@ def test_alpaca_for_one_two_and_three_epochs() -> None:
         assert algorithm.iterations * algorithm.instructions.per_iteration == 52_000 * epochs
 
 
-# The released code, GitHub Linear95/SPAG: setting -> value, and the place that it comes from.
-# What it has as SECTION_4_1 stands there alone: no preset changes what is not in these tables.
-BOTH = {
-    "task.judge": ("official", "tools/assign_rewards.py:10-66"),
+# The released code, GitHub Linear95/SPAG: setting -> value, and the place that it comes from. What
+# it has otherwise is in conf/released.
+RELEASED = {
     "algorithm.sampling.temperature": (1.2, "tools/play_llm_game.py:136"),
-    "algorithm.sampling.top_k": (50, "tools/play_llm_game.py:134; GenerationConfig's default"),
     "algorithm.sampling.top_p": (1.0, "tools/play_llm_game.py:134; GenerationConfig's default"),
-    "algorithm.varied_prompts": (True, "tools/assign_rewards.py:99"),
-    "algorithm.average": ("utterance", "trainers.py:70 and 115"),
     "algorithm.kl_estimator": ("weighted", "trainers.py:66, and 110 with 111"),
-    "algorithm.schedule": ("linear", "README.md:46 is overruled by the DeepSpeed file of line 50"),
-    "algorithm.warmup": (0.03, "README.md:47 and 122"),
     "algorithm.final_share": (0.0, "WarmupDecayLR ends at 0"),
-    "algorithm.max_grad_norm": (1.0, "TrainingArguments' default; the file's `auto`"),
     "algorithm.weight_decay": (0.0, "README.md:49 and 124"),
     "algorithm.optimizer": ("adamw", "arguments.py:134, adamw_torch"),
     "model.precision": ("bf16", "README.md:52"),
@@ -169,32 +162,12 @@ BOTH = {
     "hardware.zero_stage": (3, "README.md:50"),
     "hardware.offload_optimizer": (True, "README.md:50"),
 }
-OFFICIAL = {  # what fidelity=official_spag has at each stage
-    "im": BOTH | {},
-    "spag_1": BOTH
-    | {
-        "algorithm.clip_range": (0.2, "arguments.py:136"),
-        "algorithm.kl_in_advantage": (True, "trainers.py:110"),
-    },
-}
 
 
-@pytest.mark.parametrize(
-    ("stage", "key"), [(stage, key) for stage, table in OFFICIAL.items() for key in table]
-)
-def test_fidelity_official(stage: str, key: str) -> None:
-    cfg = of(f"llama2_{stage}", "fidelity=official_spag")
-    assert OmegaConf.select(cfg, key) == OFFICIAL[stage][key][0]
-
-
-@pytest.mark.parametrize("stage", OFFICIAL)
-def test_a_preset_changes_nothing_that_the_table_does_not_have(stage: str) -> None:
-    plain, other = (of(f"llama2_{stage}", *words) for words in ((), ("fidelity=official_spag",)))
-    parse_config(other)
-    before, after = leaves(plain), leaves(other)
-    of_others = {"fidelity", "init_from", "algorithm.opponents.im"}
-    changed = {key for key in before if after[key] != before[key]}
-    assert changed - of_others <= OFFICIAL[stage].keys()
+@pytest.mark.parametrize("stage", [IMITATION, SELF_PLAY])
+def test_settings_of_the_released_code(stage: str) -> None:
+    cfg = of(f"llama2_{stage}")
+    assert {key: (selected(cfg, key), RELEASED[key][1]) for key in RELEASED} == RELEASED
 
 
 def test_the_released_chain_is_a_sweep() -> None:

@@ -11,10 +11,8 @@ from cory.functional.advantages import (
     batch_normalised,
     equal_groups,
     equal_prompts,
-    gae,
     group_relative,
     groups_of,
-    kl_penalised_rewards,
     leave_one_out,
     pool_of,
     scaled_credits,
@@ -24,49 +22,6 @@ from tests.support.close import assert_close
 NAN = float("nan")
 # cut by the length limit; ended early with EOS; one token; no token at all
 MASK = torch.arange(3) < torch.tensor([3, 2, 1, 0])[:, None]
-# what lies outside the mask must not matter
-KL = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, NAN], [6.0, NAN, NAN], [NAN, NAN, NAN]])
-CREDITS = torch.tensor([10.0, 20.0, 30.0, 40.0])
-
-
-def test_kl_is_taken_off_every_real_token_and_credit_sits_on_the_last() -> None:
-    # coefficient 0.5: -0.5 * KL, and on the last token credit - 0.5 * KL
-    expected = [[-0.5, -1.0, 8.5], [-2.0, 17.5, 0.0], [27.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
-    assert_close(kl_penalised_rewards(CREDITS, KL, MASK, kl_coef=0.5), expected)
-
-
-def test_gae_by_hand() -> None:
-    # gamma 0.5, lambda 0.8, product 0.4; rewards 1, 2, 4; values 1, 1, 2
-    # delta = 1 + 0.5 - 1 = 0.5;  2 + 1 - 1 = 2;  4 + 0 - 2 = 2
-    # A = 0.5 + 0.4 * 2.8 = 1.62;  2 + 0.4 * 2 = 2.8;  2
-    mask = torch.ones(1, 3, dtype=torch.bool)
-    rewards, values = torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[1.0, 1.0, 2.0]])
-    # the same, ended early: whatever the row holds behind its end, the value there is 0
-    mask = torch.cat([mask, torch.tensor([[True, False, False]])])
-    rewards = torch.cat([rewards, torch.tensor([[3.0, NAN, 99.0]])])
-    values = torch.cat([values, torch.tensor([[1.0, -77.0, NAN]])])
-    advantages, returns = gae(rewards, values, mask, gamma=0.5, gae_lambda=0.8)
-    assert_close(advantages, [[1.62, 2.8, 2.0], [2.0, 0.0, 0.0]])
-    assert_close(returns, [[2.62, 3.8, 4.0], [3.0, 0.0, 0.0]])
-
-
-# two groups of three and two, in any order, and an absent turn whose number must not matter
-GROUPS = torch.tensor([0, 1, 0, -1, 1, 0])
-REWARDS = torch.tensor([1.0, 10.0, 2.0, 99.0, 4.0, 6.0])
-
-
-def test_group_relative_by_hand() -> None:
-    # group 0: 1, 2, 6, mean 3; squares 4 + 1 + 9 = 14, over 2 is 7. Group 1: 10, 4, mean 7; 18
-    plain = [-2.0, 3.0, -1.0, 0.0, -3.0, 3.0]
-    assert_close(group_relative(REWARDS, GROUPS, divide_by_std=False), plain)
-    std = [7**0.5, 18**0.5, 7**0.5, 1.0, 18**0.5, 7**0.5]
-    expected = [one / (s + 1e-4) for one, s in zip(plain, std, strict=True)]
-    assert_close(group_relative(REWARDS, GROUPS, divide_by_std=True), expected)
-
-
-def test_leave_one_out_by_hand() -> None:
-    # 1 - (2 + 6) / 2;  10 - 4;  2 - (1 + 6) / 2;  absent;  4 - 10;  6 - (1 + 2) / 2
-    assert_close(leave_one_out(REWARDS, GROUPS), [-3.0, 6.0, -1.5, 0.0, -6.0, 4.5])
 
 
 @pytest.mark.parametrize("value", [0.1, 0.3, 1e6, 0.0])
@@ -109,20 +64,6 @@ def turn(agent: str, role: str, round: int = 0, absent: bool = False) -> Turn:
 def episode(*turns: Turn) -> Episode:
     # the same text every time: a query that is drawn twice is two queries
     return Episode(Prompt("0", "again"), list(turns))
-
-
-def test_single_turns_are_grouped_by_query() -> None:
-    episodes = [episode(turn("a", "solo")) for _ in range(6)]
-    assert groups_of(episodes, "a", 3).tolist() == [0, 0, 0, 1, 1, 1]
-    assert groups_of(episodes, "a", 1).tolist() == [0, 1, 2, 3, 4, 5]
-    assert groups_of(episodes, "b", 3).tolist() == []
-
-
-def test_a_policy_that_speaks_for_all_is_compared_with_its_role_and_round() -> None:
-    """Two debaters over two rounds: four groups for each query, in the order of the turns."""
-    turns = [turn("a", role, round) for round in (0, 1) for role in ("debater_0", "debater_1")]
-    found = groups_of([episode(*turns) for _ in range(4)], "a", 2).tolist()
-    assert found == [0, 1, 2, 3] * 2 + [4, 5, 6, 7] * 2
 
 
 def test_absent_turns_belong_to_no_group() -> None:

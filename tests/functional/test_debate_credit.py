@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cory.episode import Episode, Prompt, Turn
-from cory.functional.credit import DebateCredit, incentives, influence_aware
+from cory.functional.credit import DebateCredit, incentives
 
 R, W = True, False
 ALPHA, BETA = (2.0, 3.0), (5.0, 7.0)
@@ -39,29 +39,6 @@ def debate(*rows: list[Turn]) -> Episode:
 def credits(rule: DebateCredit, episode: Episode) -> list[float | None]:
     rule([episode])
     return [turn.credit for turn in episode.turns]
-
-
-SCORES = [[0.2, 0.6], [0.4, 1.0], [0.0, 0.8]]
-
-
-@pytest.mark.parametrize(
-    ("t", "a", "discount", "horizon", "share", "value"),
-    [
-        # (0.2 + 0.5 * 0.7 + 0.25 * 0.4) / 1.75
-        (0, 0, 0.5, "discounted_sum", "all", 0.65 / 1.75),
-        (2, 1, 0.5, "discounted_sum", "all", 0.8),  # the last turn is worth its own score
-        (0, 0, 0.0, "discounted_sum", "all", 0.2),
-        (0, 1, 0.5, "discounted_sum", "individual", (0.6 + 0.5 * 1.0 + 0.25 * 0.8) / 1.75),
-        (0, 0, 0.5, "last", "all", 0.4),
-        (1, 1, 0.5, "last", "individual", 0.8),
-        (1, 0, 0.5, "current", "all", 0.7),
-        (1, 0, 0.5, "current", "individual", 0.4),
-    ],
-)
-def test_the_reward_designs(
-    t: int, a: int, discount: float, horizon: str, share: str, value: float
-) -> None:
-    assert influence_aware(SCORES, t, a, discount, horizon, share) == pytest.approx(value)
 
 
 # Three agents: the first is the one that the tables speak of, the others are the majority.

@@ -82,6 +82,7 @@ def test_rewards() -> None:
     rewards = kl_penalised_rewards(given["scores"], kl, mask, given["kl_coef"])
     # TRL goes on penalising behind the last token
     assert_close(rewards[mask], expected["rewards"][mask])
+    assert not rewards[~mask].any()
 
 
 def test_advantages_and_returns() -> None:
