@@ -68,7 +68,7 @@ vllm: ## Create .vllm with vLLM, for hardware.sampler=vllm: minutes, 3.5 GB with
 benchmarks: install ## Put the SPAG paper's reasoning benchmarks to a run's agent: make benchmarks RUN=<run directory>
 	$(BIN)/python scripts/benchmarks.py $(RUN)
 
-benchmark: install ## Time iterations of PPO, CORY and GRPO, and of TRL's GRPO where it is installed: minutes
+benchmark: install ## Time the phases of an iteration of each method (docs/performance.md): minutes
 	$(BIN)/python scripts/benchmark.py
 
 # the question reaches the command through the environment, whatever characters it has

@@ -80,13 +80,13 @@ PEERS = {
         [*PAIR, "algorithm.credit=sum", "advantages=magrpo"],
         "comlrl",
         "magrpo",
-        "theirs goes prompt by prompt, with a reference copy for each agent",
+        "theirs goes prompt by prompt, without the KL to a reference that ours has",
     ),
     "iac": (
         PAIR,
         "comlrl",
         "iac",
-        "theirs has no ratio and no GAE over tokens: a value for each response",
+        "as above; theirs has a value for each response, no ratio and no GAE",
     ),
 }
 
@@ -233,7 +233,7 @@ def main() -> None:
     parser.add_argument("--peers", action="store_true", help="beside other libraries")
     for library in ("trl", "comlrl"):
         parser.add_argument(f"--{library}", metavar="PYTHON", help="of its environment")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     overrides = [word for word in args.words if "=" in word]
     chosen = [word for word in args.words if "=" not in word]
     if unknown := set(chosen) - set(METHODS):
