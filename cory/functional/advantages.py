@@ -13,7 +13,7 @@ are compared with instead of each other, where that is more than the turns of on
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -83,6 +83,26 @@ def scaled_credits(
         shift = moments.mean if scaling == "normalise" else 0.0
         numbers = [(x - shift) / (moments.std + FLOAT32_EPSILON) for x in numbers]
     return list(numbers) if clip is None else [max(-clip, min(clip, x)) for x in numbers]
+
+
+@dataclass
+class CreditScale:
+    """How the credits of a policy are scaled, by statistics of all of them so far."""
+
+    scaling: str  # as of `scaled_credits`
+    clip: float | None
+    decay: float | None  # of the baselines of roles; None: there are none
+    moments: RunningMoments = field(default_factory=RunningMoments)
+    baselines: dict[str, float] = field(default_factory=dict)
+
+    def __call__(self, credits: Sequence[float], roles: Sequence[str]) -> list[float]:
+        """Credits, of turns in these roles, as they count; the statistics take them in first."""
+        if self.scaling != "none":
+            self.moments.update(credits)
+        found = scaled_credits(credits, self.moments, self.scaling, self.clip)
+        if self.decay is None:
+            return found
+        return above_baselines(found, roles, self.baselines, self.decay)
 
 
 def adapted_kl_coef(kl_coef: float, kl: float, target: float, horizon: int, turns: int) -> float:

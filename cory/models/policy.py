@@ -15,12 +15,7 @@ from transformers import PreTrainedModel
 from cory import distributed
 from cory.config import Config, HardwareConfig, PPOConfig, SamplingConfig
 from cory.episode import Asked, Batch, Context, TokenRow, Turn
-from cory.functional.advantages import (
-    RunningMoments,
-    above_baselines,
-    adapted_kl_coef,
-    scaled_credits,
-)
+from cory.functional.advantages import CreditScale, RunningMoments, adapted_kl_coef
 from cory.functional.logprobs import LogitsOf, pad_turns, sampled_kl, token_statistics
 from cory.models.actor_critic import (
     ActorCriticModel,
@@ -32,7 +27,7 @@ from cory.models.actor_critic import (
 from cory.models.bundle import ModelBundle, StoredWeights
 from cory.models.engine import Engine
 from cory.models.generation import Response, generate
-from cory.models.passes import states_read_once
+from cory.models.passes import reads_once
 
 if TYPE_CHECKING:
     from cory.models.served import Served
@@ -157,10 +152,8 @@ class Policy:
             return []
         sampling = self.own_sampling(sampling)
         shown, rows = self.shown(asked, limit)
-        if self.served is not None:
-            said = self.served.responses(self, asked, rows, limit, sampling)
-        else:
-            said = self.sampled(asked, rows, limit, sampling)
+        how = asked, rows, limit, sampling
+        said = self.served.responses(self, *how) if self.served else self.sampled(*how)
         return [self.turn(*each) for each in zip(asked, shown, rows, said, strict=True)]
 
     def shown(self, asked: Sequence[Asked], limit: int) -> tuple[list[str], list[list[int]]]:
@@ -200,8 +193,7 @@ class Policy:
 
     def turn(self, asked: Asked, shown: str, ids: list[int], said: Response) -> Turn:
         """The turn of a response to what was asked, shown as a text and its tokens."""
-        bundle = self.bundle
-        plain = not bundle.config.special_tokens_in_text
+        plain = not self.bundle.config.special_tokens_in_text
         return Turn(
             agent=self.name,
             role=asked.role,
@@ -212,7 +204,7 @@ class Policy:
             context_ids=ids,
             response_ids=said.ids,
             sampler_logprobs=said.sampler_logprobs,
-            cut_off=said.ids[-1] not in bundle.stops,
+            cut_off=said.ids[-1] not in self.bundle.stops,
         )
 
     @contextmanager
@@ -306,8 +298,9 @@ class PPOPolicy(Policy):
         """Reset the KL coefficient and the running score statistics, as of a new trainer."""
         self.updated = False  # since then
         self.kl_coef = self.config.kl_coef
-        self.moments = RunningMoments()
-        self.baselines: dict[str, float] = {}  # of roles, with advantages=rae
+        config = self.config
+        decay = config.baseline_decay if config.advantages == "rae" else None
+        self.scale = CreditScale(config.score_scaling, config.score_clip, decay)
 
     @contextmanager
     def rolling_out(self) -> Iterator[None]:
@@ -326,7 +319,9 @@ class PPOPolicy(Policy):
         """
         if any(turn.credit is None for turn in turns if not turn.absent):
             raise ValueError(f"{self.name}: a turn has no credit")
-        credits = self._scaled_credits(turns)
+        present = [turn for turn in turns if not turn.absent]
+        own = iter(self.scale([turn.credit or 0.0 for turn in present], [t.role for t in present]))
+        credits = [0.0 if turn.absent else next(own) for turn in turns]
         input_ids, attention_mask, response_mask = self.tensors(turns)
         self.model.eval()
 
@@ -335,18 +330,9 @@ class PPOPolicy(Policy):
             rows, model = torch.tensor(batch), self.model
             mask = response_mask[rows]
             inputs = input_ids[rows], attention_mask[rows], mask
-            contexts = [turns[number].context_ids for number in batch]
-            responses = [turns[number].response_ids for number in batch]
-            # A group's prompt is read once: three quarters of an iteration of GRPO with 84 tokens
-            # before groups of 8 responses of 32; the keys are no more than they were in sampling.
-            grouped = 2 * len(set(map(tuple, contexts))) <= len(batch) <= self.responses_at_once
-
-            def states(lm: PreTrainedModel) -> Tensor:
-                if grouped:
-                    pad = self.bundle.tokenizer.pad_token_id
-                    return states_read_once(lm, contexts, responses, pad)
-                return response_states(lm, *inputs)
-
+            pairs = [(turns[n].context_ids, turns[n].response_ids) for n in batch]
+            once = reads_once(pairs, self.responses_at_once, self.bundle.tokenizer.pad_token_id)
+            states = once or (lambda lm: response_states(lm, *inputs))
             model.activate()
             hidden = states(model.lm)
             with self.reference_model() as reference:
@@ -390,19 +376,6 @@ class PPOPolicy(Policy):
             critic=critic,
         )
 
-    def _scaled_credits(self, turns: Sequence[Turn]) -> list[float]:
-        """The credit of each turn, scaled; 0 for an absent one, which no statistic takes in."""
-        config, present = self.config, [turn for turn in turns if not turn.absent]
-        credits = [turn.credit or 0.0 for turn in present]
-        if config.score_scaling != "none":
-            self.moments.update(credits)
-        credits = scaled_credits(credits, self.moments, config.score_scaling, config.score_clip)
-        if config.advantages == "rae":
-            roles = [turn.role for turn in present]
-            credits = above_baselines(credits, roles, self.baselines, config.baseline_decay)
-        own = iter(credits)
-        return [0.0 if turn.absent else next(own) for turn in turns]
-
     def adapt_kl_coef(self, kl: float, turns: int) -> None:
         """Update the KL coefficient after an iteration, when the controller is adaptive.
 
@@ -416,12 +389,12 @@ class PPOPolicy(Policy):
     def state_dict(self) -> dict[str, Any]:
         """KL coefficient, running score statistics, updates so far; weights are the engine's."""
         return {name: getattr(self, name) for name in CARRIED} | {
-            "moments": asdict(self.moments),
-            "baselines": dict(self.baselines),
+            "moments": asdict(self.scale.moments),
+            "baselines": dict(self.scale.baselines),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         vars(self).update({name: state[name] for name in CARRIED})
-        self.moments = RunningMoments(**state["moments"])
-        self.baselines = dict(state["baselines"])
+        self.scale.moments = RunningMoments(**state["moments"])
+        self.scale.baselines = dict(state["baselines"])

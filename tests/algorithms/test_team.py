@@ -252,12 +252,12 @@ def test_a_role_is_paid_above_its_own_baseline(team: ConfigOf) -> None:
     trainer.estimate = noted
     trainer.step(0)
     (policy,) = trainer.agents.values()
-    assert policy.baselines == {"one": 1.5, "two": -4}  # credits of one: 2 and 1, of two: -4
+    assert policy.scale.baselines == {"one": 1.5, "two": -4}  # credits of one: 2 and 1, of two: -4
     assert given[0] == pytest.approx([0.5, -0.5, 0.0] * 8)
-    policy.baselines = {"one": 0.5, "two": 0.0}
+    policy.scale.baselines = {"one": 0.5, "two": 0.0}
     policy.load_state_dict(policy.state_dict())
     trainer.step(1)
-    assert policy.baselines == {"one": 0.75 * 0.5 + 0.25 * 1.5, "two": -1.0}
+    assert policy.scale.baselines == {"one": 0.75 * 0.5 + 0.25 * 1.5, "two": -1.0}
     assert given[1] == pytest.approx([2 - 0.75, 1 - 0.75, -3.0] * 8)
 
 

@@ -41,7 +41,7 @@ def states(trainer: PPOTrainer) -> dict[str, tuple[list[int], float, int, float]
     found = {}
     for name, agent in trainer.agents.items():
         moments = sum(float(m["exp_avg"].abs().sum()) for m in agent.engine.moments().values())
-        found[name] = (weights(agent), moments, int(agent.moments.count), agent.kl_coef)
+        found[name] = (weights(agent), moments, int(agent.scale.moments.count), agent.kl_coef)
     return found
 
 
