@@ -89,10 +89,15 @@ class Endpoint:
         failed = threading.Event()  # then no further request begins
 
         def keep(name: Name, ask: Ask) -> None:
+            """Ask, and keep the reply; it is on the disk itself when this returns."""
             if failed.is_set():
                 return
             try:
-                self._keep(name, ask)
+                reply, (key, digest) = self._reply(ask), name
+                with self.lock:
+                    self.cache.parent.mkdir(parents=True, exist_ok=True)
+                    append_lines(self.cache, [{"key": key, "digest": digest, **asdict(reply)}])
+                    self.replies[name] = reply
             except BaseException:
                 failed.set()
                 raise
@@ -106,14 +111,6 @@ class Endpoint:
         replies = self.replies.values()
         tokens = sum(reply.prompt_tokens + reply.completion_tokens for reply in replies)
         return distributed.from_first((len(replies), tokens))
-
-    def _keep(self, name: Name, ask: Ask) -> None:
-        """Ask, and keep the reply; it is on the disk itself when this returns."""
-        reply, (key, digest) = self._reply(ask), name
-        with self.lock:
-            self.cache.parent.mkdir(parents=True, exist_ok=True)
-            append_lines(self.cache, [{"key": key, "digest": digest, **asdict(reply)}])
-            self.replies[name] = reply
 
     def _reply(self, ask: Ask) -> Reply:
         import openai  # noqa: PLC0415  an extra, and nearly all runs do without

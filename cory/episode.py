@@ -87,6 +87,14 @@ class TokenRow:
 
 
 @dataclass
+class PlainRow(TokenRow):
+    """No more than these."""
+
+    context_ids: list[int]
+    response_ids: list[int]
+
+
+@dataclass
 class Turn(TokenRow):
     """One response by one agent, with the context it saw.
 

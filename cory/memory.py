@@ -32,7 +32,6 @@ from cory.models.attention import attention_for
 from cory.models.loading import skeleton
 from cory.models.paths import context_length
 from cory.rewards.verifier import whole_model
-from cory.runs.run_dir import AGENTS
 
 GIB = 2**30
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
@@ -45,7 +44,6 @@ ALL_PASSES = (SAMPLING, SCORING, PASSES)
 
 # Elements of DeepSpeed's buffers: gradients that are exchanged, weights that stage 3 gathers
 BUFFER, GATHERED = 500_000_000, 1_100_000_000
-MOMENTS_8BIT = 2 + 2 * 4 / 256  # bytes of a weight: two moments, a scale for 256 elements of each
 UNFUSED = {"gelu_new": 3}  # tensors of the MLP's width that such an activation keeps
 SPLIT = 1000  # prompts that a whole test split is taken to have
 
@@ -82,8 +80,6 @@ class Shape:
         self.cache = 2 * self.layers * kv_heads * per_head  # keys and values of a token
         self.vocabulary = int(config.vocab_size)
         self.context = context_length(config)
-        # the cap's own output, and a gradient beside it
-        self.capped = 2 if getattr(config, "final_logit_softcapping", None) else 0
         self.unfused = UNFUSED.get(getattr(config, "activation_function", ""), 0) * self.widest
 
     def saved(self, targets: list[str]) -> int:
@@ -125,10 +121,9 @@ def engine_parts(config: Config, model: ModelConfig, each_trains: Sequence[int])
     owned = max(owned_each)
     in_engines = (max if one_engine else sum)(owned_each)
     weights = (max if one_engine else sum)(shares if stage == 3 else each_trains)
-    moments = MOMENTS_8BIT if config.algorithm.optimizer == "adamw_8bit" else 8
     parts = [
         Part("weights that train", each * weights, beside=apart),
-        Part("Adam's two moments", int(moments * in_engines), beside=away),
+        Part("Adam's two moments", 8 * in_engines, beside=away),
     ]
     if stage > 0 or model.precision != "fp32":
         parts.append(Part("float32 copy of the weights", 4 * in_engines, beside=away))
@@ -177,7 +172,7 @@ def pass_parts(config: Config, key: str, shape: Shape, targets: list[str]) -> li
     drawn = 23 * sampled * vocabulary
     both = min(24 * scored * response * vocabulary, SLAB_BYTES)  # by policy and reference
     # float32: log-probabilities and two gradients of them, and the logits
-    learned = (14 + 4 * shape.capped) * min(micro * response * vocabulary, SLAB_BYTES // 4)
+    learned = 14 * min(micro * response * vocabulary, SLAB_BYTES // 4)
     parts = [
         Part("KV cache", cache * (each if model.quantisation != "none" else products), cached),
         Part("logits", drawn, (SAMPLING,)),
@@ -207,7 +202,7 @@ def model_parts(config: Config, key: str, agents: Sequence[str]) -> list[Part]:
     split = hardware.zero_stage == 3
     if model.sharing == "copies":
         each_trains = [shape.parameters + head for _ in agents]
-        references = starts(config, len(agents)) if model.reference == "init_from" else 1
+        references = len(agents) if model.reference == "init_from" else 1
         parts = [Part("reference", frozen * references if algorithm.reads_reference() else 0)]
         if getattr(algorithm, "runs_played_against", None):  # agents of other runs, one at a time
             parts.append(Part("the opponent that plays", frozen, (SAMPLING,)))
@@ -236,12 +231,6 @@ def model_parts(config: Config, key: str, agents: Sequence[str]) -> list[Part]:
     if not agents:
         return parts + [part for part in passes if part.when != (PASSES,)]
     return parts + engine_parts(config, model, each_trains) + passes
-
-
-def starts(config: Config, agents: int) -> int:
-    """Different weights that so many agents begin with: those of `init_from`."""
-    folder = Path(str(config.init_from)) / AGENTS
-    return 1 if folder.is_dir() and len(list(folder.iterdir())) == 1 else agents
 
 
 def judge_part(key: str, reward: Any) -> Part:

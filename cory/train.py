@@ -47,17 +47,23 @@ from cory.runs.run_dir import (
     require_own,
     unfinished_run,
 )
-from cory.runs.signals import STOP_FILE, listen, stop_code, stopping
+from cory.runs.signals import STOP_FILE, listen, saves, stop_code, stopping
 from cory.runtime import sweeps
 from cory.runtime.hydra_setup import (
     CONF,
-    expand_home,
     one_line_refusals,
     refuse_same_names,
     refuse_unread,
     run_name,
 )
-from cory.runtime.launch import JobFailed, end_of_command, end_with_parent, launch, refuse_launchers
+from cory.runtime.launch import (
+    FINISHED,
+    JobFailed,
+    end_with_parent,
+    launch,
+    leave,
+    refuse_launchers,
+)
 
 
 def main() -> None:
@@ -82,7 +88,8 @@ def main() -> None:
         code = code and (stop_code() or code)  # a run that finished all the same has
     if code:
         sys.exit(code)
-    end_of_command()
+    if saves():  # a run has worked in this process: to take torch apart would take a second
+        leave(FINISHED)
 
 
 def compose_and_run(args: Namespace, parser: ArgumentParser) -> bool:
@@ -138,7 +145,9 @@ def run_one(cfg: DictConfig, name: str) -> float | None:
     name: as its sweep calls it, empty for a single run
     returns: as `job`; JobFailed where the run failed or was stopped, which has been printed
     """
-    expand_home(cfg)
+    for key in ("run_dir", "init_from"):  # a shell leaves a ~ as it is after `run_dir=`
+        if isinstance(cfg[key], str) and cfg[key].startswith("~"):
+            cfg[key] = str(Path(cfg[key]).expanduser())
     config = parse_config(cfg)
     run_dir = choose_run_dir(config, cfg)
     sweeps.remove_empty(Path(HydraConfig.get().runtime.output_dir))  # it may lie in run_dir

@@ -70,7 +70,7 @@ try:
 except ConfigError as error:
     print("refused:", error)
 try:
-    run(*words, "run_dir=y", "algorithm.iterations=9", "algorithm.stop.max_kl=1e-9")
+    run(*words, "run_dir=y", "algorithm.iterations=9", "algorithm.learning_rate=1e30")
 except RunFailed as error:
     print("failed:", error)
 """

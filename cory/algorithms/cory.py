@@ -101,7 +101,14 @@ def build_cory(config: CoryConfig, components: Components) -> PPOTrainer:
             components.streams.restart("length", "sampling", "shuffle")
 
     def describe(episodes: list[Episode], metrics: Metrics) -> Metrics:
-        return role_metrics(episodes, metrics) | transfer_metrics(episodes)
+        """The agents' metrics under the role each played, and each agent's place in the order."""
+        by_role: Metrics = {}
+        for place, turn in enumerate(episodes[0].turns):
+            by_role[f"role/{turn.agent}"] = float(place)
+            for key in BY_ROLE:
+                if f"{key}/{turn.agent}" in metrics:  # not every model thinks in private
+                    by_role[f"{key}/{turn.role}"] = metrics[f"{key}/{turn.agent}"]
+        return by_role
 
     transfer = components.task.observer_context if config.knowledge_transfer else None
     credit = credit_rule(config.credit, shared) if config.collective_reward else own_score
@@ -114,23 +121,3 @@ def build_cory(config: CoryConfig, components: Components) -> PPOTrainer:
         after_step=after_step,
         carried={"roles": roles},
     )
-
-
-def role_metrics(episodes: list[Episode], metrics: Metrics) -> Metrics:
-    """The agents' metrics under the role each played, and each agent's place in the order."""
-    by_role: Metrics = {}
-    for place, turn in enumerate(episodes[0].turns):
-        by_role[f"role/{turn.agent}"] = float(place)
-        for key in BY_ROLE:
-            if f"{key}/{turn.agent}" in metrics:  # not every model thinks in private
-                by_role[f"{key}/{turn.role}"] = metrics[f"{key}/{turn.agent}"]
-    return by_role
-
-
-def transfer_metrics(episodes: list[Episode]) -> Metrics:
-    """Gain over the pioneer's score, of each observer."""
-    metrics: Metrics = {}
-    for place, turn in list(enumerate(episodes[0].turns))[1:]:
-        gains = [score_of(e.turns[place]) - score_of(e.turns[0]) for e in episodes]
-        metrics[f"transfer/gain/{turn.role}"] = sum(gains) / len(gains)
-    return metrics

@@ -53,11 +53,7 @@ def build_maft(config: MaftConfig, components: Components) -> SupervisedTrainer:
     else:  # one model speaks for every agent, and none learns
         endpoint = Endpoint(config.endpoint, Path(components.config.run_dir) / REPLIES)
         actors |= {name: EndpointActor(name, endpoint) for name in (*config.names(), BASE)}
-    held_out = components.task.held_out(
-        components.config.evaluation.prompts, components.config.evaluation.split
-    )
-    questions = [prompt.text for prompt in held_out]
-    diversity = Diversity(config.diversity, components.bundle.device, questions)
+    diversity = Diversity(config.diversity, components.bundle.device)
     evaluator = TeamEvaluator(
         policies,
         components.task,
@@ -75,10 +71,14 @@ def build_maft(config: MaftConfig, components: Components) -> SupervisedTrainer:
     collector = DebateCollector(config, components, play, policies, actors)
     starts: dict[str, dict[str, Tensor]] = {}
     if config.start == "base":
-        starts = {
-            name: initial_weights(policy, pretrained[run.group_of(name)])
-            for name, policy in policies.items()
-        }
+        # the weights that a policy trains, before any update: whole, in main memory
+        for name, policy in policies.items():
+            trained, own = policy.engine.trainable, pretrained[run.group_of(name)]
+            if policy.model.base is None:  # a full copy starts as they were loaded
+                starts[name] = {weight: own[weight.removeprefix("lm.")] for weight in trained}
+                continue
+            with policy.whole():
+                starts[name] = {n: weight.detach().cpu().clone() for n, weight in trained.items()}
     return SupervisedTrainer(
         components,
         policies,
@@ -109,19 +109,6 @@ def finetune_plan(
         rate = member.learning_rate
     epochs = config.critic_epochs if critic else config.epochs
     return FinetunePlan(epochs, rate, fresh=True, start=start)
-
-
-def initial_weights(policy: Policy, pretrained: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights a policy trains, before any update: whole, in main memory.
-
-    pretrained: the model's own by name, as they were loaded; a full copy starts as these, and they
-        are returned
-    """
-    trained = policy.engine.trainable
-    if policy.model.base is None:
-        return {name: pretrained[name.removeprefix("lm.")] for name in trained}
-    with policy.whole():
-        return {name: weight.detach().cpu().clone() for name, weight in trained.items()}
 
 
 def maft_debate(

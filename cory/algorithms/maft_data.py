@@ -1,6 +1,6 @@
 """Training data from debates: D^G and D^C of each agent, or those of the baselines."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from cory import distributed
 from cory.config import MaftConfig
-from cory.episode import Episode, Metrics, Prompt, Turn
+from cory.episode import Episode, Metrics, Prompt, Turn, score_of
 from cory.evaluation.debates import shortened_share
 from cory.functional.credit import rounds_of
 from cory.functional.statistics import mean
@@ -64,7 +64,10 @@ class DebateCollector:
         config, task = self.config, self.components.task
         debates = [
             # a hinted second answer (STaR) is no round of a debate
-            answers_in(episode, config.agents, task.read)[: config.turns]
+            [
+                [None if turn.absent else task.read(turn.response) for turn in turns]
+                for turns in rounds_of(episode, config.agents)[: config.turns]
+            ]
             for episode in episodes
         ]
         vote = VoteRule(config.vote_ties, config.unreadable_votes)
@@ -79,7 +82,10 @@ class DebateCollector:
         if any(prompt.answer is not None for prompt in prompts):
             metrics = debate_metrics(debates, votes, golds)
         if config.labels == "reward":
-            scores = [scores_in(episode, config.agents) for episode in episodes]
+            scores = [  # of each debate's answers, [round][agent]
+                [[score_of(turn) for turn in turns] for turns in rounds_of(one, config.agents)]
+                for one in episodes
+            ]
             agreed, labels = [above_mean(own) for own in scores], [True] * len(scores)
             metrics["supervised/score/team"] = mean(mean(map(mean, own)) for own in scores)
         if config.select == "correct":
@@ -164,21 +170,6 @@ class DebateCollector:
 
     def _draws(self, purpose: int, iteration: int, number: int) -> np.random.Generator:
         return np.random.default_rng((self.components.config.seed, purpose, iteration, number))
-
-
-def answers_in(
-    episode: Episode, agents: int, read: Callable[[str], Hashable | None]
-) -> list[list[Hashable | None]]:
-    """The answers of a debate, [round][agent]; None where none could be read."""
-    return [
-        [None if turn.absent else read(turn.response) for turn in turns]
-        for turns in rounds_of(episode, agents)
-    ]
-
-
-def scores_in(episode: Episode, agents: int) -> list[list[float]]:
-    """The scores of a debate's answers, [round][agent]."""
-    return [[float(turn.score or 0) for turn in turns] for turns in rounds_of(episode, agents)]
 
 
 def example_of(turn: Turn) -> Example:

@@ -10,14 +10,15 @@ from pathlib import Path
 
 from torch import Tensor
 
-from cory.algorithms.spag_data import AGENT, GameCollector, InstructionCollector, Lesson
+from cory.algorithms.spag_data import AGENT, GameCollector, Lesson, next_instructions
 from cory.config import OfflineConfig, SpagConfig, require
 from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
 from cory.functional.losses import OfflineLoss, kl_imitation_loss, self_play_loss
 from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.games import Opponents, form_of
-from cory.tasks.game import GameTask, Instructions
+from cory.seeding import EpochSampler
+from cory.tasks.game import KEY, GameTask, load_instructions
 from cory.trainers.components import Components
 from cory.trainers.offline import ExampleLoss, OfflineTrainer
 
@@ -76,14 +77,16 @@ def game_trainer(
             f"algorithm.instructions.max_tokens={longest} exceeds the context of "
             f"model={components.config.model.name} ({context} tokens)",
         )
-        instructions = Instructions(config.instructions, components.streams.data)
-        carried["instructions"] = instructions
+        rows = load_instructions(config.instructions)
+        source = EpochSampler(rows, components.streams.data, rows, KEY)
+        instructions = partial(next_instructions, source, policy.texts, longest)
+        carried["instructions"] = source
     collector = GameCollector(config, components, task, reward, policy, opponents, lesson)
     return OfflineTrainer(
         components,
         policy,
         collector,
-        InstructionCollector(instructions, policy.texts, config.instructions.max_tokens),
+        instructions,
         loss,
         GameEvaluator(config, policy, task, reward, opponents, collector.fits),
         carried,

@@ -1,5 +1,7 @@
 """Sets of games and what is learnt from them: which utterances, in which context and weight."""
 
+import hashlib
+import json
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,13 +28,12 @@ from cory.rollout.games import (
     fitting,
     form_of,
     stored_games,
-    vocabulary_digest,
 )
 from cory.rollout.scheduler import RollOut
 from cory.runs.files import append_lines
 from cory.runs.signals import leave_if_asked
-from cory.seeding import generator
-from cory.tasks.game import GameTask, Instructions
+from cory.seeding import EpochSampler, generator
+from cory.tasks.game import KEY, GameTask
 from cory.trainers.components import Components
 from cory.trainers.offline import INSTRUCTION, OfflineExample, StoredGames
 
@@ -65,8 +66,9 @@ class GameCollector:
 
     @cached_property
     def tokenizer(self) -> str:
-        """The digest of the policy's tokenizer, which tells whose the token ids of games are."""
-        return vocabulary_digest(self.components.bundle.tokenizer)
+        """A digest of the policy's vocabulary; with equal ones token ids mean the same."""
+        entries = json.dumps(sorted(self.components.bundle.tokenizer.get_vocab().items()))
+        return hashlib.sha256(entries.encode()).hexdigest()[:16]
 
     def fits(self, context: Context) -> bool:
         """Whether a context is not too long."""
@@ -134,16 +136,15 @@ class GameCollector:
             # ZeRO-3 gathers its weights once for all utterances of these games
             with self.policy.whole() if itself else nullcontext():
                 played = game(roll_out, prompts[start : start + config.game_batch])
-            batch = [self._named(played[number]) for number in sorted(played)]
+            # a game says whose token ids it has, where a model spoke
+            batch = [
+                one.model_copy(update={"tokenizer": None if one.ids is None else self.tokenizer})
+                for _, one in sorted(played.items())
+            ]
             games.extend(batch)
             if distributed.rank() == 0:
                 append_lines(path, [one.as_line() for one in batch])
         return games
-
-    def _named(self, played: FinishedGame) -> FinishedGame:
-        """A game that says whose token ids it has, where a model spoke."""
-        tokenizer = None if played.ids is None else self.tokenizer
-        return played.model_copy(update={"tokenizer": tokenizer})
 
     def _episode(self, played: FinishedGame) -> Episode:
         """A game as samples.jsonl keeps it."""
@@ -235,49 +236,38 @@ class GameCollector:
         return fitting(self.task.wording, self.fits, state, role, style, form)
 
 
-@dataclass(frozen=True)
-class InstructionCollector:
-    """Instructions with answers to imitate beside the games."""
+def next_instructions(
+    source: EpochSampler, texts: Texts, longest: int, count: int
+) -> list[OfflineExample]:
+    """The next `count` instructions to imitate beside the games.
 
-    source: Instructions | None  # None: there are none
-    texts: Texts
-    longest: int  # tokens of an instruction with its answer, at most
-
-    def __call__(self, count: int) -> list[OfflineExample]:
-        """The next `count` instructions that are not longer than the settings allow."""
-        examples: list[OfflineExample] = []
-        if self.source is None:
-            return examples
-        left = len(self.source.rows)
-        while len(examples) < count:
-            prompt, answer = self.source.next()
-            context, response = self.texts.context_ids(prompt), self.texts.answer_ids(answer)
-            if len(context) + len(response) <= self.longest:
-                ids = array("i", context), array("i", response)
-                examples.append(OfflineExample(*ids, INSTRUCTION, 1.0, 0.0))
-                left = len(self.source.rows)
-            else:
-                left -= 1
-                key = f"algorithm.instructions.max_tokens={self.longest}"
-                require(left > 0, f"{key}: no instruction is that short")
-        return examples
+    longest: tokens of an instruction with its answer; longer ones are left out
+    """
+    examples: list[OfflineExample] = []
+    tried = 0  # since the last one that was short enough
+    while len(examples) < count:
+        prompt, answer = source.next()
+        context, response = texts.context_ids(prompt), texts.answer_ids(answer)
+        tried += 1
+        if len(context) + len(response) <= longest:
+            ids = array("i", context), array("i", response)
+            examples.append(OfflineExample(*ids, INSTRUCTION, 1.0, 0.0))
+            tried = 0
+        said = f"{KEY}.max_tokens={longest}: no instruction is that short"
+        require(tried < len(source.rows), said)
+    return examples
 
 
 def set_metrics(games: Sequence[FinishedGame], reward: GameOutcome) -> Metrics:
     """Metrics of a set of games. Shares are of all games, those with broken rules included."""
     outcomes = [reward.settled(played.outcome) for played in games]
-    utterances = [utterance for played in games for utterance in played.utterances]
-    sampled = [len(own) for played in games for own in played.ids or [] if own]
     metrics = {
         "game/games": float(len(games)),
         "game/ties": mean(outcome.valid and not outcome.winners for outcome in outcomes),
         "game/invalid": mean(not outcome.valid for outcome in outcomes),
         # the last turn perhaps by one role only
         "game/turns": mean((len(played.utterances) + 1) // 2 for played in games),
-        "game/empty_share": mean(not utterance.text for utterance in utterances),
     }
     for role in reward.game.roles:
         metrics[f"game/{role}_wins"] = mean(role in outcome.winners for outcome in outcomes)
-    if sampled:
-        metrics["game/utterance_tokens"] = mean(sampled)
     return metrics

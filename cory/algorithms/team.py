@@ -8,11 +8,10 @@ from typing import Any
 
 from cory import distributed
 from cory.algorithms.cory import shared_sum
-from cory.config import Config, HardwareConfig, SamplingConfig, TeamConfig, require
+from cory.config import Config, SamplingConfig, TeamConfig, require
 from cory.endpoint import Endpoint
 from cory.episode import Asked, Context, Episode, Metrics, Turn
 from cory.evaluation.evaluate import TeamEvaluator, return_metrics, returns_of
-from cory.evaluation.responses import TEAM
 from cory.functional.credit import mean_over_roles, own_and_later, own_return
 from cory.functional.statistics import mean
 from cory.models.actor import Actor
@@ -118,9 +117,7 @@ class OpponentPool:
         settings: TeamConfig = self.config.algorithm
         done, every = iteration + 1, settings.pool_every
         if done % every == 0:
-            export_agents(
-                {self.learner.name: self.learner}, self.config, None, self._place(done), done
-            )
+            export_agents({self.learner.name: self.learner}, self.config, self._place(done), done)
         drawn = float(uniforms((self.config.seed, POOL, done), 1))
         self._enter(every * int(drawn * (1 + done // every)))
 
@@ -159,23 +156,20 @@ def team_actors(
     actors: dict[str, Actor] = {**agents, **others}
     for name, kind in config.fixed_agents.items():
         if kind == "start" or (kind == "pool" and name not in others):
-            speaking = (*agents.values(), *others.values())
-            actors[name] = as_it_came(name, bundle_of(name), speaking, run.hardware).as_member(run)
+            # the model as it came: a policy's reference, if one shares it
+            bundle = bundle_of(name)
+            speaking = (one for one in (*agents.values(), *others.values()) if one.bundle is bundle)
+            if found := next(speaking, None):
+                start = found.reference(name)
+            else:
+                store_as_products(bundle.pretrained)
+                model = ActorCriticModel(name, bundle.pretrained)
+                start = Policy(bundle, model, None, run.hardware)
+            actors[name] = start.as_member(run)
         elif kind == "endpoint":
             assert config.endpoint is not None  # settings without one were refused
             actors[name] = EndpointActor(name, Endpoint(config.endpoint, run_dir / REPLIES))
     return actors
-
-
-def as_it_came(
-    name: str, bundle: ModelBundle, policies: Sequence[Policy], hardware: HardwareConfig
-) -> Policy:
-    """The model of a bundle as it came, under a name: a policy's reference, if one shares it."""
-    found = next((policy for policy in policies if policy.bundle is bundle), None)
-    if found is not None:
-        return found.reference(name)
-    store_as_products(bundle.pretrained)
-    return Policy(bundle, ActorCriticModel(name, bundle.pretrained), None, hardware)
 
 
 @dataclass
@@ -204,10 +198,6 @@ class ReturnedOrScored(Reward):
 
 
 def team_metrics(agents: Sequence[str], episodes: list[Episode]) -> Metrics:
-    """What each agent is paid in an episode, and how often it speaks; `team`: over all agents."""
+    """What each agent is paid in an episode; `team`: over all agents."""
     paid = returns_of(agents, [[(t.role, float(t.score or 0)) for t in e.turns] for e in episodes])
-    metrics = {f"rollout/return/{name}": mean(values) for name, values in paid.items()}
-    for name in (name for name in paid if name != TEAM):
-        spoken = [sum(turn.role == name for turn in episode.turns) for episode in episodes]
-        metrics[f"rollout/utterances/{name}"] = mean(spoken)
-    return metrics
+    return {f"rollout/return/{name}": mean(values) for name, values in paid.items()}

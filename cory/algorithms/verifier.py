@@ -11,7 +11,7 @@ from functools import partial
 from torch import Tensor
 
 from cory.config import VerifierConfig
-from cory.episode import Episode, Metrics, Prompt, Turn
+from cory.episode import Episode, Prompt, Turn
 from cory.evaluation.verifier import VerifierEvaluator
 from cory.functional.losses import token_bce, verdict_logits
 from cory.functional.statistics import mean
@@ -127,7 +127,7 @@ class AnswerCollector:
             "verifier/temperature": temperature,
         }
         if config.requests:
-            metrics |= self._fulfil(questions, ask)
+            self._fulfil(questions, ask)
         chosen = [self._chosen(answers) for answers in questions]
         metrics["verifier/questions_kept"] = mean(map(bool, chosen))
         # an iteration may have thousands of answers; one of each question is kept for samples.jsonl
@@ -136,23 +136,16 @@ class AnswerCollector:
             {VERIFIER: [e for examples in chosen for e in examples]}, episodes, metrics
         )
 
-    def _fulfil(self, questions: Sequence[QuestionAnswers], ask: Ask) -> Metrics:
+    def _fulfil(self, questions: Sequence[QuestionAnswers], ask: Ask) -> None:
         """Ask for the missing labels; an answer with another label than requested is not kept."""
-        asked = kept = 0
         for requests_of in (self.wrong_requests, self.paraphrases):
             requests = [request for answers in questions for request in requests_of(answers)]
             if not requests:
                 continue
             turns = ask([r.answers.prompt for r in requests], [r.text for r in requests])
-            asked += len(requests)
             for request, turn in zip(requests, turns, strict=True):
                 if turn.right == request.right:
                     request.answers.turns.append(turn)
-                    kept += 1
-        return {
-            "verifier/requested": float(asked),
-            "verifier/requests_kept": kept / asked if asked else 0.0,
-        }
 
     def wrong_requests(self, answers: QuestionAnswers) -> list[AnswerRequest]:
         """Requests for missing wrong answers, worded by how rare these are."""

@@ -54,14 +54,6 @@ class SamplingConfig(Settings):
         ]
 
 
-class StopConfig(Settings):
-    """Bounds at which a run stops, with its records and last checkpoint; None: no bound."""
-
-    max_kl: Positive | None  # nats per response, of any agent
-    max_ratio: Positive | None  # mean probability ratio over an update
-    min_entropy: Positive | None  # nats per token
-
-
 class AlgorithmConfig(Settings):
     """Settings of every algorithm, and what they say about a run."""
 
@@ -73,7 +65,6 @@ class AlgorithmConfig(Settings):
     schedule: Literal["constant", "linear", "cosine"]
     warmup: ShareBelowOne
     final_share: Share
-    optimizer: Literal["adamw", "adamw_8bit"]
     weight_decay: NotNegative
     max_grad_norm: Positive | None
     name: Text
@@ -185,7 +176,6 @@ class PPOConfig(AlgorithmConfig):
     resample_equal_groups: Number  # further roll-outs at most
     max_mean_ratio: Positive | None
     sampler_ratio_cap: Positive | None  # None: sampler and trainer count as one
-    stop: StopConfig
 
     def conflicts(self) -> Conflicts:
         yield from super().conflicts()

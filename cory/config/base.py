@@ -88,17 +88,14 @@ def function_or(*names: str) -> AfterValidator:
     return matching("|".join([*names, r".+:[^\W\d]\w*"]), rule)
 
 
-def _from_whole_number(value: Any) -> Any:
-    return str(value) if type(value) is int else value
-
-
 def _rising(values: list[float]) -> list[float]:
     if sorted(values) != values:
         raise ValueError("must rise")
     return values
 
 
-Text = Annotated[str, BeforeValidator(_from_whole_number)]  # 2024 may be typed without quotes
+# 2024 may be typed without quotes
+Text = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 Words = Annotated[Text, Field(min_length=1)]
 FunctionName = Annotated[Text, function_or()]  # the name of a function of the user's
 Positive = Annotated[float, Field(gt=0)]
@@ -144,13 +141,9 @@ OF_TRL = {
     "beta": "algorithm.kl_coef",
     "bf16": "model.compute_precision",
     "epsilon": "algorithm.clip_range",
-    "cliprange": "algorithm.clip_range",
-    "cliprange_value": "algorithm.value_clip_range",
     "epsilon_high": "algorithm.clip_range_high",
     "eval_steps": "evaluate_every",
     "gradient_accumulation_steps": "algorithm.minibatch_size",
-    "init_kl_coef": "algorithm.kl_coef",
-    "lam": "algorithm.gae_lambda",
     "lora_r": "model.adapter.rank",
     "lora_alpha": "model.adapter.alpha",
     "loss_type": "algorithm.loss_average",
@@ -163,8 +156,6 @@ OF_TRL = {
     "model_name_or_path": "model.path",
     "num_generations": "algorithm.samples_per_prompt",
     "num_iterations": "algorithm.epochs",
-    "num_ppo_epochs": "algorithm.epochs",
-    "optim": "algorithm.optimizer",
     "output_dir": "run_dir",
     "per_device_eval_batch_size": "hardware.rollout_batch_size",
     "per_device_train_batch_size": "hardware.microbatch_size",
@@ -172,7 +163,6 @@ OF_TRL = {
     "reward_funcs": "reward.function",
     "save_steps": "checkpoint_every",
     "scale_rewards": "algorithm.divide_by_std",
-    "vf_coef": "algorithm.value_coef",
     "warmup_ratio": "algorithm.warmup",
 }
 

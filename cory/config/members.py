@@ -1,10 +1,9 @@
 """What single agents have of their own: `members.<name>`, merged over what holds for all."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import BeforeValidator
 
 from cory.config.algorithm import SamplingConfig
 from cory.config.base import NotNegative, Positive, Settings
@@ -14,18 +13,10 @@ OF_TEXTS = ("template", "system", "thinking")  # how a model is shown prompts, a
 OWN = ("learning_rate", "kl_coef")  # null where a block does not say them
 
 
-def _group(values: Any) -> Any:
-    if isinstance(values, str):
-        raise ValueError(
-            "is a group: +model@members.<agent>.model=<option> chooses an option of it"
-        )
-    return values
-
-
 class MemberConfig(Settings):
     """Settings of one agent; those that its block does not name are the run's."""
 
-    model: Annotated[ModelConfig, BeforeValidator(_group)]
+    model: ModelConfig  # chosen by +model@members.<agent>.model=<option>
     learning_rate: Positive | None  # None: as the algorithm has it
     kl_coef: NotNegative | None  # None: likewise
     sampling: SamplingConfig

@@ -90,7 +90,6 @@ class ModelConfig(PackedConfig):
     system: Words | None  # stands before every chat
     thinking: Literal["auto", "private", "shown"]
     dropout: bool
-    value_dropout: ShareBelowOne
     value_init: Literal["uniform", "zero"]
     value_detached: bool
     rollout_dropout: bool

@@ -108,10 +108,8 @@ def run_of(name: str, *, _root_: DictConfig) -> str:
     return RUN.format(name=name, **one)
 
 
-def form_of(option: str, forms: DictConfig, other: str) -> str:
-    """What stands for an option: `${form:<option>,{<option>: <form>, ...},<of all others>}`."""
-    return str(forms.get(option, other))
-
-
 OmegaConf.register_new_resolver("run", run_of, replace=True)
-OmegaConf.register_new_resolver("form", form_of, replace=True)
+# what stands for an option: `${form:<option>,{<option>: <form>, ...},<of all others>}`
+OmegaConf.register_new_resolver(
+    "form", lambda name, forms, other: str(forms.get(name, other)), replace=True
+)

@@ -79,7 +79,6 @@ NEEDS = {
     # a scale that it did not multiply the loss with: small ones vanish, Adam's eps slows the others
     "model.precision=fp16": "hardware.device=cuda hardware.zero_stage=1|2|3",
     "hardware.sampler=vllm": "model.rollout_dropout=false",  # a server has none
-    "algorithm.optimizer=adamw_8bit": "hardware.device=cuda hardware.offload_optimizer=false",
     "hardware.offload_optimizer": "hardware.zero_stage=1|2|3",
     "hardware.offload_parameters": "hardware.zero_stage=3 hardware.offload_optimizer=true",
     # conf/released has a file for each algorithm that these say anything of
@@ -155,7 +154,6 @@ def refusals_together(config: Config) -> Iterator[str]:
         of_server,
         of_products,
         of_games,
-        of_debates,
         of_members,
     )
     for rules in several:
@@ -218,7 +216,7 @@ def products_of(config: Config) -> dict[str, str]:
 
 
 def of_answers(config: Config) -> Conflicts:
-    """Settings that ask for a task whose prompts have answers; a reward that nobody chose."""
+    """Settings that ask for prompts with answers, for a reward, or for several agents."""
     task, algorithm, evaluation = config.task, config.algorithm, config.evaluation
     if config.reward.name == "returned" and not isinstance(algorithm, TeamConfig | SFTConfig):
         rule = f"task={task.name} has no reward of its own; choose one: reward=python"
@@ -246,6 +244,8 @@ def of_answers(config: Config) -> Conflicts:
     for key in (key for key, needs in needing.items() if needs):
         if not getattr(task, "reads_answers", False):
             yield key, f"needs a task with answers (task.answer_column); task={task.name} has none"
+    if evaluation.team and not hasattr(algorithm, "agents") and algorithm.policy_count() == 1:
+        yield "evaluation.team", f"needs several agents; algorithm={algorithm.name} has one"
 
 
 def of_batches(config: Config) -> Conflicts:
@@ -281,10 +281,9 @@ def of_models(config: Config) -> Conflicts:
         for key, value in told.items() if algorithm.speaks_remotely() else ():
             if value is not None:
                 yield f"{group}.{key}", "is not for a model behind an endpoint, which alone speaks"
-        for key, on in (("dropout", model.dropout), ("value_dropout", model.value_dropout > 0)):
-            if on and not isinstance(algorithm, SupervisedConfig):
-                rule = "needs an algorithm whose updates compare with no earlier pass"
-                yield f"{group}.{key}", f"{rule}, got {algorithm.name}"
+        if model.dropout and not isinstance(algorithm, SupervisedConfig):
+            rule = "needs an algorithm whose updates compare with no earlier pass"
+            yield f"{group}.dropout", f"{rule}, got {algorithm.name}"
         if model.rollout_dropout and not isinstance(algorithm, PPOConfig):
             rule = f"needs an algorithm with roll-outs of PPO, got {algorithm.name}"
             yield f"{group}.rollout_dropout", rule
@@ -354,14 +353,6 @@ def of_games(config: Config) -> Conflicts:
             yield key, f"must be {names} for games, as with {' and '.join(present)}"
     if getattr(reward, "broken_rules", "") == "lose" and getattr(task, "game", "") != "taboo":
         yield "reward.broken_rules", f"needs opponents: in task={task.name} both win or lose"
-
-
-def of_debates(config: Config) -> Conflicts:
-    """Evaluations of several agents."""
-    algorithm = config.algorithm
-    single = not hasattr(algorithm, "agents") and algorithm.policy_count() == 1
-    if config.evaluation.team and single:
-        yield "evaluation.team", f"needs several agents; algorithm={algorithm.name} has one"
 
 
 def parse_config(cfg: DictConfig) -> Config:

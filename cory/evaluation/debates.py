@@ -53,7 +53,13 @@ def debate_metrics(
     scores = [turn["score"] for row in responses.lines for turn in row["turns"]]
     given = torch.tensor([float(score) for score in scores if score is not None])
     metrics[f"eval/score/{TEAM}"] = given.mean().item()
-    return metrics | transition_metrics(right)
+    # rates of changed answers, for each round after the first and over all of them
+    changes = [change for rounds in right for change in answer_changes(rounds)]
+    for number in sorted({change.turn for change in changes}):
+        own = transition_rates([change for change in changes if change.turn == number])
+        metrics |= {f"eval/{name}/turn_{number + 1}": value for name, value in own.items()}
+    whole = transition_rates(changes)
+    return metrics | {f"eval/{name}/{TEAM}": value for name, value in whole.items()}
 
 
 def round_scores(agents: int, responses: ResponseSet, request: EvalRequest) -> Metrics:
@@ -88,20 +94,6 @@ def read_debates(
 def tie_breaker(request: EvalRequest, row: int, number: int) -> np.random.Generator:
     """Random numbers for the ties of a row's vote in round `number`, from 0."""
     return np.random.default_rng([request.seed, row, number])
-
-
-def transition_metrics(right: Sequence[Sequence[Sequence[bool]]]) -> Metrics:
-    """Rates of changed answers, for each round after the first and over all of them.
-
-    right: [episode][round][agent]
-    """
-    all_changes = [change for rounds in right for change in answer_changes(rounds)]
-    metrics: Metrics = {}
-    for number in sorted({change.turn for change in all_changes}):
-        own = transition_rates([change for change in all_changes if change.turn == number])
-        metrics |= {f"eval/{name}/turn_{number + 1}": value for name, value in own.items()}
-    whole = transition_rates(all_changes)
-    return metrics | {f"eval/{name}/{TEAM}": value for name, value in whole.items()}
 
 
 def roll_out_metrics(episodes: list[Episode], agents: int) -> Metrics:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cory import distributed
 from cory.config import DiversityConfig, require
-from cory.episode import Metrics, TokenRow
+from cory.episode import Metrics, PlainRow
 from cory.evaluation.evaluate import response_logprobs
 from cory.functional.logprobs import pad_turns, padded
 from cory.functional.statistics import mean
@@ -95,19 +95,19 @@ class Scorer(FrozenModel):
         self.texts.fit(model)
         return model
 
-    def require_room(self, question: str) -> None:
-        """ConfigError where a question leaves no room for a response."""
-        tokens = len(self.texts.ids([f"{question}\n"])[0])
+    @torch.no_grad()
+    def distributions(self, model: Any, question: str, responses: Sequence[str]) -> Tensor:
+        """Log-probabilities of each response's mean distribution: (N, V) float32.
+
+        ConfigError where the question leaves no room for a response.
+        """
+        read = self.texts.pairs([f"{question}\n"] * len(responses), responses)
+        tokens = len(read[0][0])
         require(
             tokens < self.longest,
             f"{self.key}={self.path}: a question of {tokens} tokens leaves no room for a response; "
             f"it reads {self.longest} ({KEY}.max_tokens={self.config.max_tokens})",
         )
-
-    @torch.no_grad()
-    def distributions(self, model: Any, question: str, responses: Sequence[str]) -> Tensor:
-        """Log-probabilities of each response's mean distribution: (N, V) float32."""
-        read = self.texts.pairs([f"{question}\n"] * len(responses), responses)
         pairs = [(shown, ids[: self.longest - len(shown)]) for shown, ids in read]
         distributions = []
         for start in range(0, len(pairs), self.config.batch_size):
@@ -146,18 +146,13 @@ class Diversity:
     Agreement with the vote needs no model and is always measured.
     """
 
-    def __init__(
-        self, config: DiversityConfig, device: torch.device, questions: Sequence[str]
-    ) -> None:
-        """questions: those of an evaluation; too long ones are refused now."""
+    def __init__(self, config: DiversityConfig, device: torch.device) -> None:
         self.config = config
         self.encoder = self.scorer = None
         if config.encoder is not None:
             self.encoder = Encoder(config.encoder, config, device)
         if config.scorer is not None:
             self.scorer = Scorer(config.scorer, config, device)
-            for question in questions:
-                self.scorer.require_room(question)
 
     def measure(
         self, debates: Sequence[DebateRecord], kinds: Sequence[str], policies: Sequence[Policy]
@@ -196,13 +191,11 @@ class Diversity:
             for d, own in zip(debates, agents, strict=True)
             if len(own) > 1
         ]
-        turn = f"turn_{number + 1}"
-        metrics = {f"eval/dissimilarity_problems/{turn}": float(len(chosen))}
-        if chosen:
-            embeddings = encoder.embeddings([text for responses in chosen for text in responses])
-            groups = torch.split(embeddings, [len(responses) for responses in chosen])
-            metrics[f"eval/dissimilarity/{turn}"] = mean([dissimilarity(own) for own in groups])
-        return metrics
+        if not chosen:
+            return {}
+        embeddings = encoder.embeddings([text for responses in chosen for text in responses])
+        groups = torch.split(embeddings, [len(responses) for responses in chosen])
+        return {f"eval/dissimilarity/turn_{number + 1}": mean(map(dissimilarity, groups))}
 
     def _kl(self, scorer: Scorer, debates: Sequence[DebateRecord], kinds: Sequence[str]) -> Metrics:
         """KL between last responses; with kl_to_base also between a kind's and the base's."""
@@ -248,14 +241,6 @@ def nll_others(debates: Sequence[DebateRecord], kind: str, policies: Sequence[Po
     return {f"eval/nll_others/{kind}": total / pairs} if pairs else {}
 
 
-@dataclass
-class SaidRow(TokenRow):
-    """What another agent has said, in its context."""
-
-    context_ids: list[int]
-    response_ids: list[int]
-
-
 def token_nll(
     policy: Policy, contexts: Sequence[str], responses: Sequence[str]
 ) -> list[float | None]:
@@ -267,6 +252,6 @@ def token_nll(
     """
     room = policy.bundle.context_length
     read = policy.texts.pairs(contexts, responses)
-    rows = [SaidRow(before, ids[: room - len(before)]) for before, ids in read]
+    rows = [PlainRow(before, ids[: room - len(before)]) for before, ids in read]
     each = response_logprobs(policy, rows)
     return [-one if row.response_ids else None for row, one in zip(rows, each, strict=True)]

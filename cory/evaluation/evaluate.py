@@ -40,7 +40,11 @@ def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> M
     """Mean scores, and the share of prompts solved where the right answers are known."""
     metrics: Metrics = {}
     count, known = len(responses.prompts), responses.prompts[0].answer is not None
-    for who, turns in turns_by_role(responses).items():
+    whole = [row["turns"] for row in responses.lines]
+    by_who = {}  # a team's turns of each row by the role they were said in, then all of them
+    for place, turn in enumerate(whole[0] if responses.who == TEAM else ()):
+        by_who[turn["role"]] = [[row[place]] for row in whole]
+    for who, turns in (by_who | {responses.who: whole}).items():
         # float32, as all means of scores here
         scores = [float(turn["score"]) for row in turns for turn in row]
         score = torch.tensor(scores).mean().item()
@@ -50,7 +54,12 @@ def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> M
             metrics[f"eval/score/{who}"] = score
             counted = {*scores} <= {0.0, 1.0}  # what is right, or passes a test
             request.scores.add(f"eval/score/{who}", each, responses.samples if counted else None)
-            metrics |= part_metrics(who, turns)
+            parts: dict[str, list[float]] = {}  # of a sum of rewards
+            for turn in (turn for row in turns for turn in row):
+                for part, own in turn.get("parts", {}).items():
+                    if own is not None:  # else it does not apply
+                        parts.setdefault(part, []).append(own)
+            metrics |= {f"eval/reward/{part}/{who}": mean(own) for part, own in parts.items()}
             if solved is not None:
                 for k in request.config.k:
                     metrics |= pass_metrics(who, k, solved)
@@ -65,26 +74,6 @@ def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> M
             metrics[f"eval/greedy/{who}"] = mean(first)
             request.scores.add(f"eval/greedy/{who}", first, 1)
     return metrics
-
-
-def part_metrics(who: str, turns: list[list[dict[str, Any]]]) -> Metrics:
-    """Mean score of each part of a sum of rewards, over the turns that it applies to."""
-    scores: dict[str, list[float]] = {}
-    for turn in (turn for row in turns for turn in row):
-        for part, score in turn.get("parts", {}).items():
-            if score is not None:
-                scores.setdefault(part, []).append(score)
-    return {f"eval/reward/{part}/{who}": sum(found) / len(found) for part, found in scores.items()}
-
-
-def turns_by_role(responses: ResponseSet) -> dict[str, list[list[dict[str, Any]]]]:
-    """The turns of each row, by the role they were said in (TEAM only), and all of them."""
-    rows = [row["turns"] for row in responses.lines]
-    by_role = {}
-    if responses.who == TEAM:
-        for place, turn in enumerate(rows[0]):
-            by_role[turn["role"]] = [[row[place]] for row in rows]
-    return by_role | {responses.who: rows}
 
 
 def solved_by_prompt(

@@ -170,8 +170,6 @@ def game_metrics(matches: Sequence[Match], roles: Sequence[str], scores: PromptS
         if spoken:
             tokens = [mean(turn["tokens"] for turn in said) for said in spoken]
             metrics[f"eval/utterance_tokens/{opponent}"] = mean(tokens)
-            empty = [mean(not turn["response"] for turn in said) for said in spoken]
-            metrics[f"eval/empty_share/{opponent}"] = mean(empty)
     return metrics
 
 

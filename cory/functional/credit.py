@@ -82,7 +82,10 @@ class DebateCredit:
         """Fill `turn.credit` and `turn.bonus` from `turn.score`, `turn.right`, `turn.flawed`."""
         for episode in episodes:
             rounds = rounds_of(episode, self.agents)
-            right = [[self._right(turn) for turn in turns] for turns in rounds]
+            pays = self.alpha != (0.0, 0.0) or self.beta != (0.0, 0.0)
+            if pays and any(turn.right is None for turns in rounds for turn in turns):
+                raise ValueError(f"nobody said whether answers to {episode.prompt.id} are right")
+            right = [[bool(turn.right) for turn in turns] for turns in rounds]
             bonuses = incentives(right, self.alpha, self.beta, self.official)
             scores = [[score_of(turn) for turn in turns] for turns in rounds]
             penalised = [
@@ -100,13 +103,6 @@ class DebateCredit:
                     turn.credit = turn.bonus + influence_aware(
                         known, t, a, self.discount, self.horizon, self.share
                     )
-
-    def _right(self, turn: Turn) -> bool:
-        if self.alpha == self.beta == (0.0, 0.0):
-            return False  # without incentives it plays no part
-        if turn.right is None:
-            raise ValueError(f"nobody said whether the turn of {turn.agent} is right")
-        return turn.right
 
 
 def rounds_of(episode: Episode, agents: int) -> list[list[Turn]]:

@@ -48,11 +48,6 @@ def contributions(sums: Sequence[float], counts: Sequence[float]) -> list[float]
     return [ratio + (own - ratio * count) / each for own, count in zip(sums, counts, strict=True)]
 
 
-def standard_error(sample: Values) -> float:
-    """Standard error of the mean of at least two values."""
-    return float(np.std(sample, ddof=1) / math.sqrt(len(sample)))
-
-
 def mean_interval(values: Values) -> Interval | None:
     """Student's LEVEL interval of the mean of a sample, as of seeds.
 
@@ -63,7 +58,8 @@ def mean_interval(values: Values) -> Interval | None:
     if len(sample) < 2 or sample.std(ddof=1) <= ROUNDING * np.abs(sample).max():
         return None
     ends = np.array([1 - LEVEL, 1 + LEVEL]) / 2
-    low, high = sample.mean() + stdtrit(len(sample) - 1, ends) * standard_error(sample)
+    standard_error = sample.std(ddof=1) / math.sqrt(len(sample))
+    low, high = sample.mean() + stdtrit(len(sample) - 1, ends) * standard_error
     return float(low), float(high)
 
 

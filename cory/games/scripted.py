@@ -67,29 +67,22 @@ def associate(
     )[:hint_words]
     rows = _rows(words)
     columns = {hint: column for column, hint in enumerate(hints)}
-    met, with_word, with_hint = _count(corpus, rows, columns, len(words))
+    # sentences with a target word and a hint, with a target word, a hint
+    met = np.zeros((len(words), len(columns)), dtype=np.int64)
+    with_word, with_hint = np.zeros(len(words)), np.zeros(len(columns))
+    for sentence in corpus:
+        distinct = set(sentence)
+        of_words = list({rows[word] for word in distinct if word in rows})
+        of_hints = [columns[word] for word in distinct if word in columns]
+        with_hint[of_hints] += 1
+        with_word[of_words] += 1
+        met[np.ix_(of_words, of_hints)] += 1
     by_chance = with_hint / max(len(corpus), 1)
     share = (met + SMOOTHING * by_chance) / (with_word[:, None] + SMOOTHING)
     lift = np.log(share / by_chance).astype(np.float32)
     return Associations(
         tuple(words), tuple(hints), lift, met.astype(np.int32), rows, columns, joined
     )
-
-
-def _count(
-    corpus: list[list[str]], rows: Mapping[str, int], columns: Mapping[str, int], words: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sentences with a target word and a hint (W, H), with a target word (W,), a hint (H,)."""
-    with_word, with_hint = np.zeros(words), np.zeros(len(columns))
-    met = np.zeros((words, len(columns)), dtype=np.int64)
-    for sentence in corpus:
-        distinct = set(sentence)
-        targets = list({rows[word] for word in distinct if word in rows})
-        hints = [columns[word] for word in distinct if word in columns]
-        with_hint[hints] += 1
-        with_word[targets] += 1
-        met[np.ix_(targets, hints)] += 1
-    return met, with_word, with_hint
 
 
 def _join(text: str, joined: Mapping[str, str]) -> str:

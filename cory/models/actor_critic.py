@@ -64,7 +64,6 @@ class ValueHead(nn.Linear):
         """
         width = lm.get_output_embeddings().weight.shape[1]
         super().__init__(width, 1)
-        self.probability = 0.0 if config is None else config.value_dropout
         self.detached = config is not None and config.value_detached
         nn.init.zeros_(self.weight)
         nn.init.zeros_(self.bias)
@@ -78,7 +77,6 @@ class ValueHead(nn.Linear):
         """
         if self.detached:
             hidden = hidden.detach()
-        hidden = F.dropout(hidden, self.probability, self.training)
         return super().forward(hidden).squeeze(-1).float()
 
     def save(self, path: Path, coef: float) -> None:

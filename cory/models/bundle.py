@@ -205,15 +205,12 @@ class StoredWeights:
         if earlier is self:
             return
         if earlier is not None and engine.changed:
-            earlier._copy_out()
+            for stored, part in zip(earlier._parts, engine.stepped_weights(), strict=True):
+                stored.copy_(part.detach())
         engine.set_stepped_weights(self._parts)
         engine.model.name = self.name
         engine.changed = False
         engine.occupant = self
-
-    def _copy_out(self) -> None:
-        for stored, part in zip(self._parts, self.engine.stepped_weights(), strict=True):
-            stored.copy_(part.detach())
 
 
 def load_frozen(

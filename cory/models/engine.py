@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
 from cory import distributed
 from cory.config import AlgorithmConfig, BatchPlan, HardwareConfig
@@ -26,32 +25,6 @@ os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else
 import deepspeed
 from deepspeed.constants import default_pg_timeout
 from deepspeed.ops import __compatible_ops__ as deepspeed_ops
-
-# of bitsandbytes: which number each code of an 8-bit moment stands for; the same in every state
-CODES = ("qmap1", "qmap2")
-
-
-def new_optimiser(trainable: Mapping[str, Parameter], settings: AlgorithmConfig) -> Any:
-    """AdamW: torch's, or bitsandbytes' with both moments in 8 bits.
-
-    The latter (Dettmers et al., 2022) keeps moments of fewer than 4,096 elements in 32 bits.
-
-    trainable: weights by name. Those of a value head with a rate of its own are a group apart; each
-        group has its multiple of `algorithm.learning_rate`, `factor`.
-    """
-    factor = settings.value_rate_factor()
-    groups: list[dict[str, Any]] = [{"params": list(trainable.values()), "factor": 1.0}]
-    if factor != 1.0:
-        head = [weight for name, weight in trainable.items() if is_of_head(name)]
-        rest = [weight for name, weight in trainable.items() if not is_of_head(name)]
-        groups = [{"params": rest, "factor": 1.0}, {"params": head, "factor": factor}]
-    rate, decay = settings.learning_rate, settings.weight_decay
-    if settings.optimizer == "adamw_8bit":
-        from bitsandbytes.optim import AdamW8bit  # noqa: PLC0415  three seconds, and seldom needed
-
-        return AdamW8bit(groups, lr=rate, weight_decay=decay)
-    # fused: one pass over the weights instead of one per operation
-    return torch.optim.AdamW(groups, lr=rate, weight_decay=decay, fused=True)
 
 
 def deepspeed_settings(
@@ -142,9 +115,19 @@ class Engine:
         self.kept_precision = torch.float32 if settings.trains_on() else DTYPES[precision]
         model.activate()
         self.trainable = model.trainable()
+        # each group has its multiple of the learning rate; a value head may have one of its own
+        factor, named = settings.value_rate_factor(), self.trainable.items()
+        groups: list[dict[str, Any]] = [{"params": [*self.trainable.values()], "factor": 1.0}]
+        if factor != 1.0:
+            head = [weight for name, weight in named if is_of_head(name)]
+            rest = [weight for name, weight in named if not is_of_head(name)]
+            groups = [{"params": rest, "factor": 1.0}, {"params": head, "factor": factor}]
+        rate, decay = settings.learning_rate, settings.weight_decay
+        # fused: one pass over the weights instead of one per operation
+        optimiser = torch.optim.AdamW(groups, lr=rate, weight_decay=decay, fused=True)
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
             model=model,
-            optimizer=new_optimiser(self.trainable, settings),
+            optimizer=optimiser,
             config=deepspeed_settings(hardware, plan, precision, settings.max_grad_norm),
         )
         if self.stage == 0 and precision == "fp32" and distributed.count() == 1:
@@ -192,7 +175,13 @@ class Engine:
         returns: norm of the minibatch's gradient before clipping; None before the last microbatch
         """
         due = self._engine.is_gradient_accumulation_boundary()
-        norm = self._gradient_norm() if due else None
+        norm = None
+        if due and self.stage == 0 and self.precision == "fp32":  # where DeepSpeed computes none
+            gradients = [p.grad for p in self.trainable.values() if p.grad is not None]
+            # squares are added up in float32 along rows only: over a million of them it is off in
+            # the fifth digit
+            rows = torch.cat([torch.linalg.vector_norm(g, dim=-1).flatten() for g in gradients])
+            norm = float(rows.norm(dtype=torch.float64))
         self._engine.step()
         if not due:
             return None
@@ -216,16 +205,6 @@ class Engine:
         self.changed = True
         for group in self._optimizer.param_groups:
             group["lr"] = group["factor"] * value
-
-    def _gradient_norm(self) -> float | None:
-        """Norm of all gradients where DeepSpeed computes none: at stage 0 in float32."""
-        if self.stage > 0 or self.precision != "fp32":
-            return None
-        gradients = [p.grad for p in self.trainable.values() if p.grad is not None]
-        # squares are added up in float32 along rows only: over a million of them it is off in the
-        # fifth digit
-        rows = torch.cat([torch.linalg.vector_norm(g, dim=-1).flatten() for g in gradients])
-        return float(rows.norm(dtype=torch.float64))
 
     @contextmanager
     def whole(self) -> Iterator[None]:
@@ -285,11 +264,8 @@ class Engine:
         """Forget Adam's moments and step counts; and the scale of the loss in fp16, if not kept."""
         self.changed = True
         for state in self.moments().values():
-            for name, value in state.items():
-                if not isinstance(value, Tensor):
-                    state[name] = 0  # bitsandbytes counts steps in a plain number
-                elif name not in CODES:  # 8-bit moments are codes times a scale, which is 0 then
-                    value.zero_()
+            for value in state.values():
+                value.zero_()
         if not self.keeps_moments:
             self._scale().update(self._first_scale)
 
@@ -390,7 +366,4 @@ class Engine:
         states = self.moments()
         for weight, moments in zip(self.stepped_weights(), content["moments"], strict=True):
             # where the device of a weight is the main memory, so is that of its moments
-            states[weight] = {
-                name: value.to(weight.device) if isinstance(value, Tensor) else value
-                for name, value in moments.items()
-            }
+            states[weight] = {name: value.to(weight.device) for name, value in moments.items()}

@@ -20,8 +20,6 @@ from cory.config import ConfigError, require
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 # environment variable: 1 or 0 in place of a look at the CPU, for tests and for comparisons
 CPU_HAS_BF16 = "CORY_CPU_HAS_BF16"
-# folders of options of conf/model, which a make target writes
-WRITTEN = {"./outputs/models/smollm2_135m": "; `make smollm2` writes it"}
 # files of a checkpoint that say how it is used, all of them small
 CONFIG, TOKENIZER, TEMPLATE = "config.json", "tokenizer_config.json", "chat_template.jinja"
 CPU_INFO = Path("/proc/cpuinfo")
@@ -41,7 +39,7 @@ def resolve(path: str, key: str) -> str:
         return str(folder)
     local = Path(path).expanduser()
     if local.exists() or path.startswith((".", "/", "~")):
-        require(local.is_dir(), f"{key}={path}: there is no such folder{WRITTEN.get(path, '')}")
+        require(local.is_dir(), f"{key}={path}: there is no such folder")
         require((local / "config.json").is_file(), f"{key}={path}: the folder has no config.json")
         return str(local)
     return path

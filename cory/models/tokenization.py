@@ -1,6 +1,5 @@
 """Token ids of texts, and texts of token ids: chat templates, special tokens and spaces."""
 
-import copy
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
@@ -65,18 +64,16 @@ class Texts:
         self.system: str | None = None  # what stands before every chat
 
     def with_system(self, system: str | None, key: str) -> "Texts":
-        """The same, but that this message of the system stands before every chat; None: none.
+        """These, with this message of the system before every chat from now on; None: none.
 
         key: its setting; ConfigError where the model is not shown it
         """
-        texts = copy.copy(self)
-        for name in ("asked", "takes_system", "own_tokens", "between", "end"):
-            vars(texts).pop(name, None)  # were found out with another one
-        texts.system = system
         if system is not None:
             rule = f"{self.said} has no chat template with a system prompt"
             require(self.chat and self.takes_system, line(key, system, rule))
-        return texts
+            del self.asked, self.takes_system  # were found out without it
+            self.system = system
+        return self
 
     def fit(self, model: Any) -> None:
         """ConfigError where the model lacks embeddings, or the template refuses a sample prompt.

@@ -6,9 +6,8 @@ run's start) and settings (JSON) are those of the run. What agents wrote is ther
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from omegaconf import OmegaConf
@@ -24,7 +23,7 @@ from cory.runs.run_dir import (
 )
 
 RUN = ["scale", "experiment", "seed"]
-KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/", "transfer/")
+KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/")
 KEPT_OF_ROLLOUTS = ("rollout/distinct_2/", "rollout/truncated_share/")
 TEXT_COLUMNS = ("scale", "experiment", "metric", "commit", "date", "settings", "text")
 
@@ -76,7 +75,10 @@ def run_frame(run_dir: Path) -> pd.DataFrame:
         for name, value in line.items()
         if name.startswith((*KEPT, *KEPT_OF_ROLLOUTS)) and value is not None
     ]
-    rows += [_probe(line) for line in read_lines(run_dir / SAMPLES) if line["kind"] == "probe"]
+    for line in (one for one in read_lines(run_dir / SAMPLES) if one["kind"] == "probe"):
+        name = f"probe/{'greedy' if line['sample'] is None else 'sampled'}/{line['who']}"
+        text = json.dumps([line["prompt"], line["turns"][0]["response"]])
+        rows.append({"metric": name, "iteration": -1, "text": text})
     rows += [  # scores by cory-benchmark
         {"metric": f"benchmark/{name}/{agent}", "iteration": record["iterations"] - 1,
          "value": float(score["value"])}
@@ -92,10 +94,3 @@ def run_frame(run_dir: Path) -> pd.DataFrame:
         date=record["began"][:10],
         settings=json.dumps(settings, separators=(",", ":")),
     )
-
-
-def _probe(line: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of an answer to a probe; line: of samples.jsonl."""
-    how = "greedy" if line["sample"] is None else "sampled"
-    text = json.dumps([line["prompt"], line["turns"][0]["response"]])
-    return {"metric": f"probe/{how}/{line['who']}", "iteration": -1, "text": text}

@@ -71,22 +71,18 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
         first = None
         for name, frame in values.items():
             own = frame.loc[metric].dropna()
-            if not own.empty:
-                rows.append({"metric": metric, "group": name, **_row(own, first)})
-                first = own if first is None else first
+            if own.empty:
+                continue
+            row = {"seeds": len(own), "mean": own.mean(), "std": own.std(), "pairs": 0}
+            if first is not None:
+                each = paired(own, first)
+                low, high = mean_interval(each) or (np.nan, np.nan)
+                row |= {"pairs": len(each), "difference": each.mean(), "low": low, "high": high}
+                row |= {"needed": pairs_needed(each) or np.nan}
+            rows.append({"metric": metric, "group": name, **row})
+            first = own if first is None else first
     table = pd.DataFrame(rows).set_index(["metric", "group"])
     return table, [*sorted(main), *(kl if len(kl) <= MOST_AGENTS else [])]
-
-
-def _row(own: pd.Series, first: pd.Series | None) -> dict[str, float]:
-    """A row of `compared`; own, first: a metric by seed, of a group and of the first with it."""
-    row = {"seeds": len(own), "mean": own.mean(), "std": own.std(), "pairs": 0}
-    if first is not None:
-        each = paired(own, first)
-        low, high = mean_interval(each) or (np.nan, np.nan)
-        row |= {"pairs": len(each), "difference": each.mean(), "low": low, "high": high}
-        row |= {"needed": pairs_needed(each) or np.nan}
-    return row
 
 
 def comparison_text(table: pd.DataFrame, metrics: Sequence[str]) -> str:

@@ -46,21 +46,18 @@ def _cells(numbers: Numbers, row: Row) -> Iterator[str]:
     printed = dict(zip(numbers.table.columns, row.printed, strict=False))
     for column in numbers.columns:
         values = numbers.values[row.name, column]
-        lines = [] if values.empty else [_mean(values)]
+        lines = []
+        if not values.empty:
+            digits = decimals(values)
+            spread = f" ± {written(values.std(), digits)}" if len(values) > 1 else ""
+            lines = [f"{written(values.mean(), digits)}{spread}"]
         if row is not first and not values.empty:
-            each = paired(values, numbers.values[first.name, column])
-            lines += _interval(each, decimals(values))
+            lines += _interval(paired(values, numbers.values[first.name, column]), digits)
         if printed.get(column) is not None:
             lines.append(f"paper: {printed[column]}")
         yield "<br>".join(lines) or "-"
     known = [len(numbers.values[row.name, column]) for column in numbers.columns]
     yield str(max(known, default=0) or "-")
-
-
-def _mean(values: pd.Series) -> str:
-    digits = decimals(values)
-    mean = written(values.mean(), digits)
-    return f"{mean} ± {written(values.std(), digits)}" if len(values) > 1 else mean
 
 
 def _interval(each: pd.Series, digits: int) -> list[str]:
@@ -87,17 +84,6 @@ def _line(numbers: Numbers, difference: list[Any]) -> Iterator[str]:
     each, name = paired(values, times * against), f"{times:g} x {right}" if factor else right
     for text in _interval(each, decimals(values)):
         yield f"{column}: {left} less {name}: {text}, {len(each)} seeds"
-
-
-def _end(numbers: Numbers) -> str:
-    """The end of a block: of which days and commits the runs are."""
-    if numbers.scale == COMPUTED:
-        return "<!-- end -->"
-    shown = [numbers.curve_of(row, column) for row in numbers.rows for column in numbers.columns]
-    commits = ", ".join(sorted({str(one) for lines in shown for one in lines.commit.unique()}))
-    days = sorted({str(day) for lines in shown for day in lines.date.unique()})
-    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    return f"<!-- end: runs of {when}, commits {commits} -->"
 
 
 def _texts(numbers: Numbers) -> str:
@@ -144,7 +130,14 @@ def write_page(page: Path, paper: Paper, runs: Runs) -> list[Path]:
             picture = page.parent / "figures" / f"{page.stem}_{name}_{scale}.png"
             changed.extend([picture] if draw_table(numbers, picture) else [])
             parts.insert(0, f"![{tables[name].title}](figures/{picture.name})")
-        return "\n".join([f"<!-- {name} {scale} -->", "\n\n".join(parts), _end(numbers)])
+        end = "<!-- end -->"
+        if scale != COMPUTED:  # of which days and commits the runs are
+            shown = [numbers.curve_of(row, one) for row in numbers.rows for one in numbers.columns]
+            commits = sorted({str(one) for lines in shown for one in lines.commit.unique()})
+            days = sorted({str(day) for lines in shown for day in lines.date.unique()})
+            when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+            end = f"<!-- end: runs of {when}, commits {', '.join(commits)} -->"
+        return "\n".join([f"<!-- {name} {scale} -->", "\n\n".join(parts), end])
 
     new = BLOCK.sub(filled, text)
     if new != text:

@@ -87,16 +87,6 @@ def _shown(frame: pd.DataFrame) -> list[str]:
     return [n for n, a in accuracies.items() if n == a or not frame[n].equals(frame.get(a))]
 
 
-def table_text(changes: pd.DataFrame) -> str:
-    """The table of `before_after` as text."""
-    rows = [["", "before", "after", "change", INTERVAL, "prompts"]]
-    for name, row in changes.iterrows():
-        numbers = [_number(row["before"]), _number(row["after"]), _number(row["change"], "+.3f")]
-        interval = interval_text(row["low"], row["high"])
-        rows.append([title(str(name)), *numbers, interval, _number(row["prompts"], ".0f")])
-    return aligned(rows)
-
-
 def _number(value: float, form: str = ".3f") -> str:
     return "" if np.isnan(value) else f"{value + 0.0:{form}}"
 
@@ -181,7 +171,12 @@ def episodes(lines: Sequence[dict[str, Any]]) -> str:
 def show_summary(run_dir: Path) -> None:
     """Print the end of a finished run and draw its curves.png."""
     record, changes = read_record(run_dir) or {}, before_after(run_dir)
-    iterations, parts = record["iterations"], [table_text(changes)]
+    rows = [["", "before", "after", "change", INTERVAL, "prompts"]]
+    for name, row in changes.iterrows():
+        numbers = [_number(row["before"]), _number(row["after"]), _number(row["change"], "+.3f")]
+        interval = interval_text(row["low"], row["high"])
+        rows.append([title(str(name)), *numbers, interval, _number(row["prompts"], ".0f")])
+    iterations, parts = record["iterations"], [aligned(rows)]
     if iterations > 0:
         last = min(LAST, iterations)
         note = f"(of the training: its first iteration, and the mean of its last {last})"

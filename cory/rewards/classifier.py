@@ -66,7 +66,9 @@ class Classifier(Reward):
     @torch.no_grad()
     def _scores(self, texts: Sequence[str]) -> list[float]:
         rows = self.texts.ids(texts, self.longest)
-        pad = _padding(rows, int(self.tokenizer.pad_token_id))
+        # a token in which no row ends: the usual one, or else the first of the others
+        pad, ends = int(self.tokenizer.pad_token_id), {row[-1] for row in rows if row}
+        pad = min({*range(len(ends) + 1)} - ends) if pad in ends else pad
         # decoders take their score at the last token that is not this one, whatever the mask says
         self.model.config.pad_token_id = self.model.config.get_text_config().pad_token_id = pad
         ids, mask = padded(rows, pad)
@@ -79,12 +81,6 @@ class Classifier(Reward):
             logits = logits.sigmoid() if logits.shape[1] == 1 else logits.softmax(-1)
         scores: list[float] = logits[:, self.column].tolist()
         return scores
-
-
-def _padding(rows: Sequence[Sequence[int]], usual: int) -> int:
-    """A token to pad with in which no row ends: the usual one, or else the first of the others."""
-    ends = {row[-1] for row in rows if row}
-    return min({*range(len(ends) + 1)} - ends) if usual in ends else usual
 
 
 def _loaded(config: ClassifierConfig, device: torch.device) -> Any:

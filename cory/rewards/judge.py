@@ -68,14 +68,10 @@ class Judge(Reward):
         return (grade - config.lowest) / (config.highest - config.lowest)
 
     def _messages(self, prompt: Prompt, turn: Turn) -> list[Message]:
+        query = prompt.text
+        if prompt.messages is not None and len(prompt.messages) > 1:
+            query = "\n\n".join(f"{one['role']}: {one['content']}" for one in prompt.messages)
         asked = self.config.request.format(
-            query=_query(prompt), response=turn.response, answer=prompt.answer
+            query=query, response=turn.response, answer=prompt.answer
         )
         return [{"role": "system", "content": self.rubric}, from_user(asked)]
-
-
-def _query(prompt: Prompt) -> str:
-    """What was asked: the prompt, or all messages of a longer chat, each with its role."""
-    if prompt.messages is None or len(prompt.messages) == 1:
-        return prompt.text
-    return "\n\n".join(f"{one['role']}: {one['content']}" for one in prompt.messages)

@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import math
-import time
 import weakref
 from collections.abc import Iterable, Sequence
 from reprlib import repr as shown
@@ -33,7 +32,6 @@ class PythonReward(Reward):
         self.run = run
         # what functions may read of TRL's `trainer_state`: iterations done, and those of the run
         self.state = SimpleNamespace(global_step=0, max_steps=run.iterations)
-        self.seconds: list[float] = []
         self.numbers: dict[str, list[float]] = {}
         # one for all calls, as in TRL: a client or a lock of an asynchronous function belongs to it
         self.loop = asyncio.new_event_loop()
@@ -49,13 +47,9 @@ class PythonReward(Reward):
         self.state.global_step = done
 
     def metrics(self) -> Metrics:
-        """Mean seconds of a call, and the means of what the function logged."""
-        seconds, numbers = self.seconds, self.numbers
-        self.seconds, self.numbers = [], {}
-        logged = {f"reward/logged/{name}": sum(n) / len(n) for name, n in numbers.items()}
-        if seconds:
-            logged["time/reward_call_s"] = sum(seconds) / len(seconds)
-        return logged
+        """The means of what the function logged."""
+        numbers, self.numbers = self.numbers, {}
+        return {f"reward/logged/{name}": sum(n) / len(n) for name, n in numbers.items()}
 
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` of every turn that is not absent, and `turn.extra`.
@@ -66,9 +60,7 @@ class PythonReward(Reward):
         rows = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
         if not rows:
             return
-        began = time.perf_counter()
         scores, columns, numbers = distributed.first_works(lambda: self._call(rows))
-        self.seconds.append(time.perf_counter() - began)
         for name, logged in numbers.items():
             self.numbers.setdefault(name, []).extend(logged)
         prefix = "" if self.run.part is None else f"{self.run.part}/"

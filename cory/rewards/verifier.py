@@ -122,15 +122,6 @@ class Verifier(Reward):
         said = f"{setting}={path}"
         texts = Texts(self.tokenizer, said, config.chat, config.template, "reward.template")
         self.texts = texts.with_system(config.system, "reward.system")
-        self.model = self._model(device)
-        cast_weights(self.model, DTYPES[config.precision])
-        self.model.to(device).eval().requires_grad_(False)
-        store_as_products(self.model.lm)
-        self.room = require_context_length(self.model.lm.config, key)
-
-    def _model(self, device: torch.device) -> ActorCriticModel:
-        """The language model, with its adapter if the verifier is one, and its value head."""
-        config, path = self.config, self.folder / VALUE_HEAD
         require(
             config.quantisation == "none" or self.adapter,
             f"reward.quantisation=nf4: the verifier at {config.path} is a full model, trained as "
@@ -141,11 +132,14 @@ class Verifier(Reward):
         if self.adapter:
             from cory.models.lora import load_adapter  # noqa: PLC0415  five seconds, and copies need none
 
-            load_adapter(lm, self.folder)
+            load_adapter(lm, folder)
         head = ValueHead(lm)
-        model = ActorCriticModel("verifier", lm, value_head=head)
-        model.likelihood_coef = head.load(path, f"reward.path={config.path}")
-        return model
+        self.model = ActorCriticModel("verifier", lm, value_head=head)
+        self.model.likelihood_coef = head.load(folder / VALUE_HEAD, key)
+        cast_weights(self.model, DTYPES[config.precision])
+        self.model.to(device).eval().requires_grad_(False)
+        store_as_products(self.model.lm)
+        self.room = require_context_length(self.model.lm.config, key)
 
     def score(self, episodes: list[Episode]) -> None:
         """Fills `turn.score` with the probability that the response is right.

@@ -3,12 +3,9 @@
 And who can play them, and the sets of games that a run keeps on disk.
 """
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cory import distributed
 from cory.config import OfflineConfig
@@ -171,9 +168,3 @@ def stored_games(path: Path, game: GameRules) -> list[FinishedGame]:
     kept = whole_lines(path)  # a kill may have torn the last
     keep_lines(path, kept)
     return read_games(path, game, "games") if kept else []
-
-
-def vocabulary_digest(tokenizer: Any) -> str:
-    """A hash of a tokenizer's vocabulary; with equal hashes token ids mean the same."""
-    entries = json.dumps(sorted(tokenizer.get_vocab().items()))
-    return hashlib.sha256(entries.encode()).hexdigest()[:16]

@@ -7,7 +7,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from transformers import PreTrainedTokenizerBase
 
 from cory import distributed
@@ -25,7 +25,7 @@ tags: [cory, reinforcement-learning]
 
 # {agent} of {config.experiment}, scale {config.scale}, seed {config.seed}
 
-Trained by cory (commit {commit}) from `{own.path}` (precision={own.precision}, \
+Trained by cory from `{own.path}` (precision={own.precision}, \
 quantisation={own.quantisation}): algorithm={config.algorithm.name}, task={config.task.name}, \
 reward={config.reward.name}, {done} iterations of {prompts} prompts.
 """
@@ -34,7 +34,6 @@ reward={config.reward.name}, {done} iterations of {prompts} prompts.
 def export_agents(
     agents: Mapping[str, Policy],
     config: Config,
-    commit: str | None,
     place: Path,
     done: int | None = None,
 ) -> None:
@@ -67,7 +66,6 @@ def export_agents(
         card = CARD.format(
             agent=agent.name,
             config=config,
-            commit=commit or "unknown",
             own=own,
             done=config.algorithm.iterations if done is None else done,
             prompts=config.algorithm.prompts_drawn(),
@@ -92,7 +90,8 @@ def export(
     if model.base is None:
         model.lm.save_pretrained(folder)
     else:
-        model.base.save(model.name, folder, base_of(path))
+        base = Path(resolve(path, "model.path"))
+        model.base.save(model.name, folder, str(base.resolve() if base.is_dir() else base))
     if model.value_head is not None:
         model.value_head.save(folder / VALUE_HEAD, model.likelihood_coef)
     tokenizer.save_pretrained(folder)
@@ -101,12 +100,6 @@ def export(
     mode = (folder / "README.md").stat().st_mode
     for file in folder.glob("*.safetensors"):
         file.chmod(mode)
-
-
-def base_of(path: str) -> str:
-    """The base model's name in an adapter's folder: a hub name or a folder."""
-    base = Path(resolve(path, "model.path"))
-    return str(base.resolve() if base.is_dir() else base)
 
 
 def start_from(
@@ -139,7 +132,10 @@ def agent_folders(
         f"serve as many",
     )
     for name, folder in found.items():
-        ours, theirs = config.model_of(name), model_in(settings, folder.name)
+        agent, members = folder.name, settings.get("members", {})
+        block = members.get(agent) or members.get(agent.partition("_turn_")[0]) or {}
+        ours = config.model_of(name)
+        theirs: Any = OmegaConf.merge(settings.model, block.get("model", {}))
         keys = ["path", "sharing"]
         if ours.sharing != "copies":
             keys += ["adapter.rank", "adapter.alpha", "adapter.targets"]
@@ -148,10 +144,3 @@ def agent_folders(
             said = f"{config.key_of(name)}.{one}"
             require(other == own, f"{key} was trained with {said}={other}, not {own}")
     return found
-
-
-def model_in(settings: DictConfig, agent: str) -> Any:
-    """The settings of an agent's model in a run's: `members` has those of agents with their own."""
-    members = settings.get("members", {})
-    own = members.get(agent) or members.get(agent.partition("_turn_")[0]) or {}
-    return OmegaConf.merge(settings.model, own.get("model", {}))

@@ -170,18 +170,6 @@ class TrackioMirror:
 Mirror = WandbMirror | TensorBoardMirror | TrackioMirror
 
 
-def mirrors_of(config: Config, run_dir: Path, commit: str | None, logged: int) -> list[Mirror]:
-    """The mirrors that the settings ask for, begun; logged: iterations that the records have."""
-    mirrors: list[Mirror] = []
-    if config.wandb.mode != "disabled":
-        mirrors.append(WandbMirror(config, run_dir, commit))
-    if config.tensorboard:
-        mirrors.append(TensorBoardMirror(run_dir, logged))
-    if config.trackio is not None:
-        mirrors.append(TrackioMirror(config, run_dir))
-    return mirrors
-
-
 def name_of(config: Config, run_dir: Path) -> str:
     """Experiment and folder: `imdb_cory/algorithm.kl_coef-0.3_seed-0`."""
     return f"{config.experiment}/{run_dir.name}"[:LONGEST]
@@ -268,8 +256,13 @@ class Recorder:
         for path, content in kept.items():
             keep_lines(path, content)
         (self.run_dir / RECORD).unlink(missing_ok=True)  # of a finished run that goes on
-        logged = kept[self.run_dir / METRICS].count(b"\n")
-        self.mirrors = mirrors_of(self.config, self.run_dir, self.commit, logged)
+        if self.config.wandb.mode != "disabled":
+            self.mirrors.append(WandbMirror(self.config, self.run_dir, self.commit))
+        if self.config.tensorboard:
+            logged = kept[self.run_dir / METRICS].count(b"\n")
+            self.mirrors.append(TensorBoardMirror(self.run_dir, logged))
+        if self.config.trackio is not None:
+            self.mirrors.append(TrackioMirror(self.config, self.run_dir))
 
     def log(self, iteration: int, metrics: Metrics) -> None:
         """A line of metrics.jsonl, and of times.jsonl, which no repeated run has again."""
@@ -284,7 +277,17 @@ class Recorder:
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
         """Episodes as text, one line each, with scores and credits."""
-        self.log_lines([sample_line(iteration, episode) for episode in episodes])
+        lines = []
+        for one in episodes:
+            turns = [
+                {name: getattr(turn, name) for name in TURN}
+                | {"response": None if turn.absent else turn.response}
+                | further_columns(turn)
+                for turn in one.turns
+            ]
+            line = {"iteration": iteration, "kind": TRAINING, "prompt_id": one.prompt.id}
+            lines.append(line | {"prompt": one.prompt.text, "turns": turns})
+        self.log_lines(lines)
         self._mirror(lambda mirror: mirror.log_samples(iteration, episodes))
 
     def log_lines(self, lines: list[Line], name: str = SAMPLES) -> None:
@@ -317,6 +320,10 @@ class Recorder:
         if not self.writes:
             return
         config = self.config
+        # bytes, and where memory is not a GPU's, KiB
+        on_gpu = config.hardware.device == "cuda"
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak = torch.cuda.max_memory_allocated() if on_gpu else 1024 * most
         record = {
             "experiment": config.experiment,
             "sweep": config.sweep,
@@ -332,7 +339,7 @@ class Recorder:
             "threads": torch.get_num_threads(),
             "began": datetime.fromtimestamp(self.began, timezone.utc).isoformat(timespec="seconds"),
             "wall_s": round(self._wall_s(), 1),
-            "peak_memory_gib": round(peak_memory(config.hardware.device) / 2**30, 3),
+            "peak_memory_gib": round(peak / 2**30, 3),
         }
         write_whole(self.run_dir / RECORD, json.dumps(record, indent=1) + "\n")
 
@@ -343,23 +350,6 @@ class Recorder:
     def _wall_s(self) -> float:
         """Seconds of work over all starts, without the time in between."""
         return self.earlier_s + time.time() - self.opened
-
-
-def sample_line(iteration: int, episode: Episode) -> Line:
-    """A training episode as a line of samples.jsonl."""
-    turns = [
-        {name: getattr(turn, name) for name in TURN}
-        | {"response": None if turn.absent else turn.response}
-        | further_columns(turn)
-        for turn in episode.turns
-    ]
-    return {
-        "iteration": iteration,
-        "kind": TRAINING,
-        "prompt_id": episode.prompt.id,
-        "prompt": episode.prompt.text,
-        "turns": turns,
-    }
 
 
 def git(*words: str) -> str | None:
@@ -378,11 +368,3 @@ def device_name(device: str) -> str:
     """The name of the processor or accelerator that a run uses."""
     cpu = f"CPU {platform.machine()}, {os.cpu_count()} cores"
     return str(torch.cuda.get_device_name()) if device == "cuda" else cpu
-
-
-def peak_memory(device: str) -> int:
-    """Peak memory of this process so far, bytes: of the GPU, or of main memory."""
-    if device == "cuda":
-        return int(torch.cuda.max_memory_allocated())
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024  # bytes there, KiB elsewhere

@@ -129,13 +129,6 @@ def one_line(error: Exception) -> str:
     return said
 
 
-def expand_home(cfg: DictConfig) -> None:
-    """Folders of runs that begin with ~, which a shell leaves as it is after `run_dir=`."""
-    for key in ("run_dir", "init_from"):
-        if isinstance(cfg[key], str) and cfg[key].startswith("~"):
-            cfg[key] = str(Path(cfg[key]).expanduser())
-
-
 def words_from(*, _parent_: DictConfig) -> str:
     """The source of a game's words: the file or list that is given, else the package."""
     given = {"path": _parent_.path, "list": _parent_.words, "package": True}

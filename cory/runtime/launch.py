@@ -43,7 +43,11 @@ def launch(run_dir: Path, hardware: HardwareConfig, apart: bool = False) -> bool
         if hardware.world > 1:
             code = run_workers(run_dir, hardware)
         elif apart:
-            code = _run_apart(run_dir)
+            # in a new session: Ctrl-C reaches this process only; the other sees that it was asked
+            words = [sys.executable, "-m", "cory.runtime.worker", str(run_dir)]
+            code = subprocess.call(words, start_new_session=True)
+            if code < 0 and not stopping():  # nothing has said why
+                print(f"error: the process of {run_dir} {ending(code)}", file=sys.stderr)
         else:
             enter(BUILDS)
             from cory.runtime.worker import attempt  # noqa: PLC0415  torch and all that needs it
@@ -59,16 +63,6 @@ def launch(run_dir: Path, hardware: HardwareConfig, apart: bool = False) -> bool
             file=sys.stderr,
         )
     return code == FINISHED
-
-
-def _run_apart(run_dir: Path) -> int:
-    """The exit code of a run in a process of its own."""
-    # in a new session: Ctrl-C reaches this process only; the other one sees that it was asked
-    words = [sys.executable, "-m", "cory.runtime.worker", str(run_dir)]
-    code = subprocess.call(words, start_new_session=True)
-    if code < 0 and not stopping():  # nothing has said why
-        print(f"error: the process of {run_dir} {ending(code)}", file=sys.stderr)
-    return code
 
 
 def run_workers(run_dir: Path, hardware: HardwareConfig) -> int:
@@ -185,12 +179,6 @@ def refuse_launchers() -> None:
             "error: cory.train starts its own workers, without torchrun, deepspeed or another "
             "launcher: hardware.processes says how many"
         )
-
-
-def end_of_command() -> None:
-    """End this process where a run has worked in it: to take torch apart would take a second."""
-    if saves():
-        leave(FINISHED)
 
 
 def leave(code: int) -> None:

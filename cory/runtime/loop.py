@@ -64,7 +64,17 @@ class Loop:
     def run(self) -> None:
         """All iterations that are left; Stopped where the run is to stop before its end."""
         iterations = self.config.algorithm.iterations
-        start, trained = self._resume()
+        restored = self.checkpoints.restore(self.algorithm.agents)
+        start, trained = 0, False  # whether only the evaluation and log of `start` are left
+        if restored is None:
+            self.record.start(0, None)
+        else:
+            self.saved, state = restored
+            self.algorithm.load_state_dict(state["algorithm"])
+            self.record.start(self.saved, state["record"])
+            self.pending, self.ended = state["metrics"], self.saved if state["ended"] else None
+            self.best, trained = state["best"], state["trained"]
+            start = self.saved - trained
         latest: Metrics = {}
         with tqdm(
             total=iterations,
@@ -190,12 +200,8 @@ class Loop:
         kind = {"kind": BEFORE} if request.untrained else {}
         self.record.log_lines([line | kind for line in request.lines])
         self.record.log_lines([{"iteration": iteration, **asdict(request.scores)}], SCORES)
-        seconds = {  # of the reward's calls; its other metrics are about training
-            key.replace("time/", "time/eval_", 1): value
-            for key, value in self.reward.metrics().items()
-            if key.startswith("time/")
-        }
-        return request.scores.metrics() if request.untrained else metrics | seconds
+        self.reward.metrics()  # those that are logged are about training
+        return request.scores.metrics() if request.untrained else metrics
 
     def _save(self, done: int, trained: bool = False, algorithm: Any = None) -> None:
         """Write a checkpoint after `done` iterations.
@@ -213,22 +219,6 @@ class Loop:
         }
         self.checkpoints.save(done, self.algorithm.agents, state)
         self.saved = done
-
-    def _resume(self) -> tuple[int, bool]:
-        """Restore everything from the newest checkpoint, if there is one.
-
-        returns: the iteration to go on with; whether only its evaluation and log are left
-        """
-        restored = self.checkpoints.restore(self.algorithm.agents)
-        if restored is None:
-            self.record.start(0, None)
-            return 0, False
-        self.saved, state = restored
-        self.algorithm.load_state_dict(state["algorithm"])
-        self.record.start(self.saved, state["record"])
-        self.pending, self.ended = state["metrics"], self.saved if state["ended"] else None
-        self.best = state["best"]
-        return self.saved - state["trained"], state["trained"]
 
 
 def progress(metrics: Metrics) -> str:

@@ -112,7 +112,7 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
     agents = algorithm.agents
     record = Recorder(run_dir, config)
     checkpoints = Checkpoints(run_dir, digest, config.hardware, config.keep_last)
-    export = partial(export_agents, agents, config, record.commit)
+    export = partial(export_agents, agents, config)
     read = components.task.read if getattr(config.task, "reads_answers", False) else None
     loop = Loop(algorithm, config, record, checkpoints, export, components.reward, read)
     try:

@@ -125,16 +125,8 @@ def _source(config: GameConfig) -> Iterable[str]:
     return common_words(package_reviews(REVIEWS)["text"], config.nouns)
 
 
-class Instructions(EpochSampler):
-    """Draws (prompt, answer) of instructions, imitated beside games (Cheng et al., 2024)."""
-
-    def __init__(self, config: InstructionsConfig, stream: np.random.Generator) -> None:
-        rows = load_instructions(config)
-        super().__init__(rows, stream, rows, KEY)
-
-
 def load_instructions(config: InstructionsConfig) -> list[tuple[str, str]]:
-    """Every (prompt, answer); rows without an answer are left out."""
+    """Every (prompt, answer) to imitate beside games; rows without an answer are left out."""
     if config.source == "package":
         end = PROMPT_WORDS + ANSWER_WORDS
         return [

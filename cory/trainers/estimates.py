@@ -4,8 +4,7 @@ And what is logged of both; docs/metrics.md defines each metric.
 """
 
 from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from cory.config import ConfigError, PPOConfig
-from cory.episode import Batch, Episode, Metrics, TokenRow, Turn, score_of
+from cory.episode import Batch, Episode, Metrics, PlainRow, Turn, score_of
 from cory.functional.advantages import (
     Pool,
     batch_normalised,
@@ -121,16 +120,7 @@ def over_batch(batch: Batch, groups: Groups, kl_coef: float, config: PPOConfig) 
     return Estimate(batch_normalised(rewards, mask, config.gamma), None)
 
 
-@dataclass
-class CriticRow(TokenRow):
-    """The response of a turn behind what a central critic reads."""
-
-    context_ids: list[int]
-    response_ids: list[int]
-    shortened: bool = False  # the earliest utterances had no room
-
-
-def critic_rows(agent: PPOPolicy, episodes: Sequence[Episode]) -> list[CriticRow]:
+def critic_rows(agent: PPOPolicy, episodes: Sequence[Episode]) -> list[PlainRow]:
     """What the central critic of each of an agent's turns reads, in the order of the episodes."""
     return [
         critic_row(agent, episode, turn)
@@ -140,14 +130,14 @@ def critic_rows(agent: PPOPolicy, episodes: Sequence[Episode]) -> list[CriticRow
     ]
 
 
-def critic_batch(agent: PPOPolicy, rows: Sequence[CriticRow], count: int) -> Tensor:
+def critic_batch(agent: PPOPolicy, rows: Sequence[PlainRow], count: int) -> Tensor:
     """The rows, and absent ones up to `count`, as `critic` of `Batch`."""
     ids, attended, _ = agent.tensors([*rows, *[None] * (count - len(rows))])
     return torch.stack([ids, attended.long()], dim=1)
 
 
-def critic_row(agent: PPOPolicy, episode: Episode, turn: Turn) -> CriticRow:
-    """The prompt, and all utterances that cannot have depended on the turn.
+def critic_row(agent: PPOPolicy, episode: Episode, turn: Turn) -> PlainRow:
+    """The response behind the prompt, and all utterances that cannot have depended on the turn.
 
     Those were asked before the turn was said: V(prompt, u_j for all j not caused by u_i) is a
     baseline of u_i, which leaves the expected gradient as it is (MAPPO: Yu et al., 2022).
@@ -155,7 +145,7 @@ def critic_row(agent: PPOPolicy, episode: Episode, turn: Turn) -> CriticRow:
     ConfigError where not even the prompt fits the model's context.
     """
     if turn.absent:
-        return CriticRow(turn.context_ids, turn.response_ids)
+        return PlainRow(turn.context_ids, turn.response_ids)
     prompt, form = episode.prompt, agent.config.critic_template
     seen = [
         f"{other.role}: {other.text.strip()}"
@@ -168,7 +158,7 @@ def critic_row(agent: PPOPolicy, episode: Episode, turn: Turn) -> CriticRow:
         asked = form.format(prompt=prompt.text, said=said, role=turn.role)
         ids = agent.texts.context_ids(prompt.asking(asked))
         if len(ids) <= room:
-            return CriticRow(ids, turn.response_ids, left_out > 0)
+            return PlainRow(ids, turn.response_ids)
     raise ConfigError(
         f"algorithm.critic=central: prompt {prompt.id} in algorithm.critic_template and a response "
         f"exceed the context of {agent.bundle.said}, {agent.bundle.context_length} tokens"
@@ -209,7 +199,6 @@ def agent_metrics(agent: PPOPolicy, turns: list[Turn], batch: Batch) -> Metrics:
         "objective/sampler_gap_max": gap.abs().max().item(),
         "rollout/response_tokens": mask.sum().item() / count,
         "rollout/context_tokens": sum(len(turn.context_ids) for turn in turns) / count,
-        "rollout/eos_share": sum(turn.response_ids[-1] in stops for turn in turns) / count,
         "rollout/truncated_share": sum(turn.response_ids[-1] not in stops for turn in turns)
         / count,
     }
@@ -220,12 +209,12 @@ def agent_metrics(agent: PPOPolicy, turns: list[Turn], batch: Batch) -> Metrics:
         applying = [one for one in found if one is not None]
         if applying:
             values[f"reward/{part}"] = sum(applying) / len(applying)
+    responses = [turn.response_ids for turn in turns]
+    without_stops = [ids[:-1] if ids[-1] in stops else ids for ids in responses]
     for n in (1, 2):
-        responses = (without_stop(turn, stops) for turn in turns)
-        values[f"rollout/distinct_{n}"] = distinct_share(responses, n)
-    for estimator in ("k1", "k3"):
-        estimate = sampled_kl(batch.logprobs, batch.ref_logprobs, estimator)
-        values[f"objective/kl_{estimator}"] = estimate.sum().item() / count
+        values[f"rollout/distinct_{n}"] = distinct_share(without_stops, n)
+    k3 = sampled_kl(batch.logprobs, batch.ref_logprobs, "k3")
+    values["objective/kl_k3"] = k3.sum().item() / count
     return {f"{key}/{agent.name}": value for key, value in values.items()}
 
 
@@ -239,12 +228,4 @@ def value_metrics(agent: str, batch: Batch, returns: Tensor | None) -> Metrics:
     explained = 1 - error / spread if spread > 0 else torch.zeros(())
     return {
         f"ppo/value/explained_variance/{agent}": float(explained),
-        f"ppo/value/mean/{agent}": masked_mean(batch.values, mask).item(),
-        f"ppo/returns/mean/{agent}": masked_mean(returns, mask).item(),
     }
-
-
-def without_stop(turn: Turn, stops: AbstractSet[int]) -> list[int]:
-    """The tokens of a response without its stop token."""
-    ids = turn.response_ids
-    return ids[:-1] if ids[-1] in stops else ids

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,12 +67,8 @@ class StoredGames:
     metrics: Metrics = field(default_factory=dict)
 
 
-class ExampleLoss(Protocol):
-    """The loss per example; all (B,), the log-probabilities with gradient."""
-
-    def __call__(
-        self, logprobs: Tensor, reference: Tensor, advantages: Tensor, *, kl_shares: Tensor
-    ) -> OfflineLoss: ...
+# (logprobs with gradient, reference, advantages, kl_shares=...), all (B,) -> the loss per example
+ExampleLoss = Callable[..., OfflineLoss]
 
 
 @dataclass
@@ -89,7 +85,8 @@ class OfflineTrainer:
     policy: Policy
     # epoch, whether it was collected before a restart -> its set of games
     collect: Callable[[int, bool], StoredGames]
-    instructions: Callable[[int], Sequence[OfflineExample]]  # so many, to imitate beside the games
+    # so many, to imitate beside the games; None: there are none
+    instructions: Callable[[int], Sequence[OfflineExample]] | None
     loss: ExampleLoss
     evaluate: Evaluator
     # further components whose state a checkpoint keeps
@@ -116,8 +113,14 @@ class OfflineTrainer:
         if self.games is None:
             self._take_set(epoch, again=True)
         clock.lap("rollout_s")
-        if place == 0:
-            self._annotate()
+        if place == 0:  # the reference of every example is the policy as it is now
+            examples = [example for own in self.games or () for example in own]
+            known = response_logprobs(self.policy, examples)
+            for example, reference in zip(examples, known, strict=True):
+                example.reference = reference
+            self.references = [[one.reference for one in own] for own in self.games or ()]
+            self.policy.engine.reset_optimizer()  # as for a stage of its own
+            self._check(examples[:CHECKED])
             clock.lap("annotate_s")
         rows = self._rows(place)
         metrics |= self._update(rows, place) if rows else {}
@@ -157,23 +160,6 @@ class OfflineTrainer:
                 example.reference = reference
         return {}
 
-    def _annotate(self) -> None:
-        """Compute the reference of every example of the set under the policy as it is now.
-
-        Adam starts anew, as for a stage of its own.
-        """
-        assert self.games is not None
-        examples = [example for own in self.games for example in own]
-        for example, known in zip(examples, self._logprobs(examples), strict=True):
-            example.reference = known
-        self.references = [[example.reference for example in own] for own in self.games]
-        self.policy.engine.reset_optimizer()
-        self._check(examples[:CHECKED])
-
-    def _logprobs(self, examples: Sequence[OfflineExample]) -> list[float]:
-        """Log-probability of each under the policy as it is."""
-        return response_logprobs(self.policy, examples)
-
     def _check(self, examples: Sequence[OfflineExample]) -> None:
         """FirstUpdateError unless the ratio is 1 before the first update on a set.
 
@@ -202,10 +188,10 @@ class OfflineTrainer:
         assert self.games is not None
         size = self.config.prompts_per_iteration
         chosen = self.order[place * size : (place + 1) * size]
-        return [
-            *(example for number in chosen for example in self.games[number]),
-            *self.instructions(self.config.instructions.per_iteration),
-        ]
+        rows = [example for number in chosen for example in self.games[number]]
+        if self.instructions is not None:
+            rows += self.instructions(self.config.instructions.per_iteration)
+        return rows
 
     def _update(self, rows: Sequence[OfflineExample], place: int) -> Metrics:
         """Epochs over one iteration's examples; mean statistics of all steps."""

@@ -1,6 +1,6 @@
 """Proximal Policy Optimization for any number of agents: the step and its loss."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
@@ -43,7 +43,6 @@ from cory.trainers.steps import (
     Clock,
     Stage,
     Stateful,
-    TrainingDiverged,
     add_step,
     load_states,
     minibatches,
@@ -69,8 +68,6 @@ class PPOTrainer:
     actors: Mapping[str, Actor] = field(default_factory=dict)  # who may speak; none: the agents
     reward: Reward | None = None  # None: the run's
     evaluator: Evaluator | None = None  # None: of each agent alone, and of all in their play
-    # iteration -> the agents that learn in it; None: all
-    learners: Callable[[int], Collection[str]] | None = None
     # further metrics of a roll-out
     describe: Callable[[list[Episode], Metrics], Metrics] = lambda episodes, metrics: {}
     # takes the iteration; for instance, exchanges roles
@@ -96,8 +93,7 @@ class PPOTrainer:
         Stopped while every episode waits for something outside; else it comes to its end.
         """
         clock = Clock()
-        learners = self.agents if self.learners is None else self.learners(iteration)
-        metrics = self._roll_out(iteration, learners, clock)
+        metrics = self._roll_out(iteration, clock)
         for agent in self.agents.values():
             turns = turns_of(self.episodes, agent.name)
             missing = -len(turns) % self.config.minibatch_size  # in the last minibatch
@@ -107,24 +103,19 @@ class PPOTrainer:
             rows = critic_rows(agent, self.episodes) if self.config.critic == "central" else []
             batch = agent.annotate(turns, critic_batch(agent, rows, len(turns)) if rows else None)
             metrics |= agent_metrics(agent, turns, batch)
-            if rows:
-                shortened = sum(row.shortened for row in rows) / len(rows)
-                metrics[f"rollout/critic_shortened/{agent.name}"] = shortened
             clock.lap("annotate_s")
-            if agent.name in learners:
-                metrics |= self._learn(agent, batch, metrics, iteration)
-                clock.lap("update_s")
-                require_finite(iteration, metrics)
-                self._require_bounds(iteration, agent.name, metrics)
+            metrics |= self._learn(agent, batch, metrics, iteration)
+            clock.lap("update_s")
+            require_finite(iteration, metrics)
         metrics |= self.describe(self.episodes, metrics)
         metrics |= clock.metrics()
         self.after_step(iteration)
         return metrics
 
-    def _roll_out(self, iteration: int, learners: Collection[str], clock: Clock) -> Metrics:
+    def _roll_out(self, iteration: int, clock: Clock) -> Metrics:
         """The iteration's episodes, scored and with credits, about newly drawn prompts.
 
-        Prompts that teach no learner anything give place to others, as often as the settings say
+        Prompts that teach no agent anything give place to others, as often as the settings say
         (DAPO's dynamic sampling); those that are left then stay.
         """
         config, streams = self.config, self.components.streams
@@ -143,7 +134,7 @@ class PPOTrainer:
         self.episodes = self._scored(roll_out, self.prompts_drawn, clock)
         redrawn = 0
         for again in range(config.resample_equal_groups):
-            equal = equal_prompts(self.episodes, learners, samples, config.groups)
+            equal = equal_prompts(self.episodes, self.agents, samples, config.groups)
             if not equal:
                 break
             further = replace(roll_out, key=(*key, "again", again))
@@ -213,19 +204,6 @@ class PPOTrainer:
         present = int(batch.response_mask.any(1).sum())  # rows of absent turns are empty
         agent.adapt_kl_coef(so_far[f"objective/kl/{agent.name}"], present)
         return metrics
-
-    def _require_bounds(self, iteration: int, agent: str, metrics: Metrics) -> None:
-        """TrainingDiverged where an agent's update passed a bound of `algorithm.stop`."""
-        stop = self.config.stop
-        bounds = (
-            ("max_kl", f"objective/kl/{agent}", stop.max_kl, 1),
-            ("max_ratio", f"ppo/policy/ratio/{agent}", stop.max_ratio, 1),
-            ("min_entropy", f"objective/entropy/{agent}", stop.min_entropy, -1),
-        )
-        for key, metric, bound, sign in bounds:
-            if bound is not None and sign * metrics[metric] > sign * bound:
-                reason = f"{metric} is {metrics[metric]:.4g}, past algorithm.stop.{key}={bound}"
-                raise TrainingDiverged(iteration, reason, metrics)
 
     def update(self, agent: PPOPolicy, batch: Batch, estimate: Estimate, stage: Stage) -> Metrics:
         """Epochs of clipped minibatch steps over one agent's turns; mean statistics of them all."""
@@ -307,7 +285,12 @@ class Objective:
         losses: Numbers = {"loss/policy": total.detach() / self.average.whole}
         of_values: Numbers = {}
         if values is not None:
-            part, of_values = self._value_part(values, index)
+            old, returns = batch.values, self.estimate.returns
+            assert old is not None and returns is not None  # as the value head is there
+            held = config.value_clip_range
+            value = clipped_value_loss(values, old[index], returns[index], mask, held)
+            part = self.average.part(value.per_token, index)
+            of_values = {"value/clipfrac": value.clipped.sum() / tokens}
             total = total + config.value_coef * part
             losses["loss/value"] = part.detach() / self.average.whole
         terms = {"kl": (self.agent.kl_coef, kl), "entropy": (-config.entropy_coef, entropy)}
@@ -351,13 +334,3 @@ class Objective:
         elif in_loss:
             kl = corrected_kl(logprobs, known, batch.logprobs[index])
         return logprobs, values, others[0] if entropic else None, kl
-
-    def _value_part(self, values: Tensor, index: Tensor) -> tuple[Tensor, Numbers]:
-        """The sum of the value loss, and its statistics."""
-        mask, old, returns = self.batch.response_mask, self.batch.values, self.estimate.returns
-        assert old is not None and returns is not None  # as the value head is there
-        value = clipped_value_loss(
-            values, old[index], returns[index], mask[index], self.config.value_clip_range
-        )
-        part = self.average.part(value.per_token, index)
-        return part, {"value/clipfrac": value.clipped.sum() / self.tokens}

@@ -1,4 +1,4 @@
-"""What all trainers share: minibatches and optimiser steps on them, time, bounds, kept state."""
+"""What all trainers share: minibatches and optimiser steps on them, time, kept state."""
 
 import json
 import math
@@ -129,11 +129,11 @@ class Clock:
 
 
 class TrainingDiverged(RuntimeError):
-    """A metric is no longer finite, or passed a bound of `algorithm.stop`."""
+    """A metric is no longer finite."""
 
-    def __init__(self, iteration: int, reason: str, metrics: Metrics) -> None:
+    def __init__(self, iteration: int, metric: str, metrics: Metrics) -> None:
         """iteration: from 0; the message counts from 1, as the progress bar does"""
-        super().__init__(f"iteration {iteration + 1}: {reason}; the run was stopped")
+        super().__init__(f"iteration {iteration + 1}: {metric} is not finite; the run was stopped")
         self.metrics = metrics
 
 
@@ -141,7 +141,7 @@ def require_finite(iteration: int, metrics: Metrics) -> None:
     """TrainingDiverged where a metric is not finite."""
     for key, value in metrics.items():
         if not math.isfinite(value):
-            raise TrainingDiverged(iteration, f"{key} is not finite", metrics)
+            raise TrainingDiverged(iteration, key, metrics)
 
 
 class Stateful(Protocol):

@@ -219,7 +219,7 @@ def test_a_pair_is_asked_and_gone_on_with_as_it_was(
     trainer = build(config, LetterShare())
     trainer.step(0)
     trainer.step(1)  # back to the first roles
-    export_agents(trainer.agents, config, None, tmp_path)
+    export_agents(trainer.agents, config, tmp_path)
     OmegaConf.save(OmegaConf.create(config.model_dump()), tmp_path / "config.yaml")
     asked, team = ["It was", "Not"], load_team(tmp_path, "cpu")
     for name, agent in trainer.agents.items():
@@ -328,7 +328,7 @@ def test_fixed_agents_may_share_a_model_that_nobody_trains(
     other, run = build(config, LetterShare()), tmp_path / "run"
     run.mkdir()
     other.step(0)
-    export_agents(other.agents, config, None, run)
+    export_agents(other.agents, config, run)
     OmegaConf.save(OmegaConf.create(config.model_dump()), run / "config.yaml")
     (tmp_path / "team.py").write_text(PLAY)
     words = [
@@ -338,7 +338,7 @@ def test_fixed_agents_may_share_a_model_that_nobody_trains(
     ]
     team = build(config_of(*words, f"run_dir={tmp_path}"))
     team.step(0)
-    export_agents(team.agents, team.components.config, None, tmp_path)
+    export_agents(team.agents, team.components.config, tmp_path)
     saved = OmegaConf.create(team.components.config.model_dump())
     OmegaConf.save(saved, tmp_path / "config.yaml")
     trained = other.agents["agent_0"]

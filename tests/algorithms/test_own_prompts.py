@@ -179,7 +179,7 @@ def test_a_finished_runs_agents_are_asked_without_the_data(own: ConfigOf, tmp_pa
     config = own("texts", *ANSWERS, *MAFT, f"run_dir={tmp_path}")
     components = build_components(config)
     agents = builder("algorithm", "maft")(config.algorithm, components).agents
-    export_agents(agents, config, None, tmp_path)
+    export_agents(agents, config, tmp_path)
     OmegaConf.save(OmegaConf.create(config.model_dump()), tmp_path / "config.yaml")
     (tmp_path / "texts.jsonl").unlink()
     team = load_team(tmp_path, "cpu")

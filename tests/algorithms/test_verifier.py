@@ -118,15 +118,17 @@ def test_requests_are_worded_by_how_rare_wrong_answers_are(
     assert [request.right for request in again].count(False) == (10 - wrong if wrong else 0)
     assert again[0].text == f"Q: right 0 like {'wrong 0' if wrong else 'right 0'}"
 
+    asked: list[str] = []
+
     def ask(prompts: Sequence[Prompt], texts: Sequence[str]) -> list[Turn]:
         """Every second answer comes out right, whatever was asked for."""
+        asked.extend(texts)
         return [turn("x", n % 2 == 0) for n in range(len(texts))]
 
-    metrics = collector._fulfil([answers], ask)
-    assert metrics["verifier/requested"] > 10 - wrong
-    assert metrics["verifier/requests_kept"] == pytest.approx(0.5, abs=0.1)
+    collector._fulfil([answers], ask)
+    assert len(asked) > 10 - wrong
     # those that were to be wrong and came out right are not kept
-    assert len(answers.labelled(False)) - wrong <= metrics["verifier/requested"] / 2 + 1
+    assert len(answers.labelled(False)) - wrong <= len(asked) / 2 + 1
 
 
 def judge(folder: Path, **changes: object) -> Verifier:

@@ -69,7 +69,6 @@ RELEASED: dict[str, tuple[Any, str]] = {
     "algorithm.guards.boxed": (True, "reloadF.py:139"),
     "algorithm.consensus": (None, "reloadF.py:174 and 175, thresholds of 1.1"),
     "algorithm.warmup": (0.0, "unified.py:92-99; reloadF.py:121 is read by nobody"),
-    "algorithm.optimizer": ("adamw", "unified.py:86; reloadF.py:118 is read by nobody"),
     "algorithm.max_grad_norm": (None, "trainer.py: none"),
     "algorithm.sampling.top_k": (0, "trainer.py: top_k=0.0"),
     "algorithm.sampling.top_p": (1.0, "trainer.py: top_p=1.0"),

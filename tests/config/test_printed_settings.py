@@ -17,9 +17,6 @@ RATES = (1e-5, 1e-5, 1e-4)
 # `Epochs` (1) counts passes over the data; every iteration samples anew here.
 ALL = {
     "iterations": 100,
-    "stop.max_kl": None,
-    "stop.max_ratio": None,
-    "stop.min_entropy": None,
     "gamma": 1,
     "gae_lambda": 0.95,
     "clip_range": 0.2,

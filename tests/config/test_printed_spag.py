@@ -156,7 +156,6 @@ RELEASED = {
     "algorithm.kl_estimator": ("weighted", "trainers.py:66, and 110 with 111"),
     "algorithm.final_share": (0.0, "WarmupDecayLR ends at 0"),
     "algorithm.weight_decay": (0.0, "README.md:49 and 124"),
-    "algorithm.optimizer": ("adamw", "arguments.py:134, adamw_torch"),
     "model.precision": ("bf16", "README.md:52"),
     "hardware.gradient_checkpointing": (True, "README.md:51"),
     "hardware.zero_stage": (3, "README.md:50"),

@@ -249,7 +249,7 @@ seed=0 -> reward.parts.one.name=game_outcome: cannot be a part of a sum
     "members": """
 members.agnet_0.kl_coef=1
     -> members.agnet_0={...}: algorithm=cory has the agents agent_0, agent_1; did you mean agent_0?
-members.agent_0.model=tiny_2x -> is a group: +model@members.<agent>.model=<option> chooses
+members.agent_0.model=tiny_2x -> Input should be a valid dictionary or instance of ModelConfig
 members.agent_0.learning_rate=0 -> Input should be greater than 0
 members.agent_0.sampling.top_p=2 -> members.agent_0.sampling.top_p=2: Input should be less than or
 members.agent_0.model.adapter.rank=4

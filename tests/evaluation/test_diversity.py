@@ -200,17 +200,15 @@ def test_what_a_debate_says(tiny_model: str, tiny_t5: str, policies: list[Policy
         debated([7, 8, 7], [TEXTS[0], TEXTS[1], TEXTS[3]], ["bad"]),
         debated([7, None, 8], TEXTS[:3], ["good", "a film"]),  # one agrees: no pair
     ]
-    found = Diversity(config, CPU, ["1 + 1"]).measure(debates, ["generation", "critic"], policies)
+    found = Diversity(config, CPU).measure(debates, ["generation", "critic"], policies)
     assert found.keys() == {
         *(f"eval/consensus_diversity/turn_{turn}" for turn in (1, 2)),
         *(f"eval/dissimilarity/turn_{turn}" for turn in (1, 2)),
-        *(f"eval/dissimilarity_problems/turn_{turn}" for turn in (1, 2)),
         *("eval/kl_diversity/turn_2", "eval/kl_base/generation", "eval/kl_base/critic"),
         "eval/nll_others/critic",
     }
     assert found["eval/consensus_diversity/turn_1"] == 0
     assert found["eval/consensus_diversity/turn_2"] == pytest.approx((1 / 3 + 2 / 3) / 2)
-    assert found["eval/dissimilarity_problems/turn_2"] == 1
     agreed = Encoder(tiny_t5, config, CPU).embeddings([TEXTS[0], TEXTS[3]])
     cosine = F.cosine_similarity(*agreed, dim=0).item()
     assert found["eval/dissimilarity/turn_2"] == pytest.approx(1 - cosine, abs=1e-6)
@@ -237,15 +235,15 @@ def test_what_a_debate_says(tiny_model: str, tiny_t5: str, policies: list[Policy
 def test_which_answers_agree_is_what_the_first_process_finds(
     tiny_model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    long = settings(scorer=tiny_model, max_tokens=4)
+    scorer = Scorer(tiny_model, settings(max_tokens=4), CPU)
     with pytest.raises(ConfigError, match="leaves no room for a response; it reads 4"):
-        Diversity(long, CPU, ["short", "a question of more than four tokens"])
-    diversity = Diversity(settings(encoder=tiny_model), CPU, [])
+        scorer.distributions(None, "a question of more than four tokens", ["it"])
+    diversity = Diversity(settings(encoder=tiny_model), CPU)
     debates = [debated([7, 7, 8], TEXTS[:3])]
-    problems = "eval/dissimilarity_problems/turn_2"
-    assert diversity.measure(debates, ["single"] * 2, [])[problems] == 1
+    found = "eval/dissimilarity/turn_2"
+    assert found in diversity.measure(debates, ["single"] * 2, [])
     monkeypatch.setattr(distributed, "first_works", lambda work: [[0]])  # time ran out there
-    assert diversity.measure(debates, ["single"] * 2, [])[problems] == 0
+    assert found not in diversity.measure(debates, ["single"] * 2, [])
 
 
 def test_the_base_model_is_asked_what_agents_are_asked() -> None:

@@ -64,7 +64,7 @@ def test_both_roles_count_alike() -> None:
     assert found["eval/solved/im"] == 0
     assert found["eval/game_turns/im"] == 2
     # of the policy's own utterances: 3 and 1 tokens, the second one empty
-    assert found["eval/utterance_tokens/im"] == 2 and found["eval/empty_share/im"] == 0.5
+    assert found["eval/utterance_tokens/im"] == 2
 
 
 def test_games_about_one_word_are_not_independent() -> None:
@@ -121,7 +121,7 @@ def test_who_plays_whom_and_probes_are_dialogues(spag: ConfigOf, tmp_path: Path)
             assert {turn["role"] for turn in one["turns"] if turn["agent"] == "agent_0"} <= {role}
     assert {one["sample"] for one in games} == {0, 1, 2}
     assert {one["prompt"] for one in games} <= set(config.task.words)
-    for name in ("win_rate", "invalid", "game_turns", "utterance_tokens", "empty_share"):
+    for name in ("win_rate", "invalid", "game_turns", "utterance_tokens"):
         assert f"eval/{name}/start" in found
     assert measure(trainer, config, tmp_path) == (found, lines)
 

@@ -32,7 +32,7 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
                 for name, weight in policy.model.trainable().items()
             }
         )
-    export_agents(trainer.agents, config, None, run_dir)
+    export_agents(trainer.agents, config, run_dir)
     OmegaConf.save(OmegaConf.create(config.model_dump()), run_dir / "config.yaml")
     request = EvalRequest(config.evaluation, config.seed, 0, True)
     trainer.evaluate(request, lambda *_: None)

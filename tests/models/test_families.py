@@ -92,7 +92,7 @@ def test_from_a_prompt_to_an_exported_agent(
         assert layers >= ADAPTED.get(family, {"q_proj", "k_proj", "gate_proj"}) | {"down_proj"}
         assert "lm_head" not in layers
     (turn,) = agent.turns([Asked(QUESTION, "solo")], 8, None)
-    export_agents({"agent_0": agent}, config, "c0ffee", tmp_path)
+    export_agents({"agent_0": agent}, config, tmp_path)
     exported = tmp_path / "agents" / "agent_0"
     assert len({file.stat().st_mode for file in exported.iterdir()}) == 1  # as the umask says
     card = (exported / "README.md").read_text()

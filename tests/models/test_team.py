@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 import torch
 
@@ -14,7 +11,6 @@ from cory.models.actor_critic import ActorCriticModel
 from cory.models.bundle import ModelBundle
 from tests.models.test_engine import model_of
 from tests.support.building import build
-from tests.support.close import assert_close
 from tests.support.composing import ConfigOf
 from tests.support.refusals import refusal
 
@@ -49,18 +45,6 @@ def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(config_of: Confi
     assert not model.value_head.weight.any() and not values.any()
     values.sum().backward()
     assert bool(model.value_head.weight.grad.any())  # so that it can learn
-
-
-def test_dropout_acts_on_what_the_head_reads_while_updating(config_of: ConfigOf) -> None:
-    dropping: Any = SimpleNamespace(model=config_of().model.replace(value_dropout=0.25))
-    head = model_of(dropping).value_head.eval()
-    with torch.no_grad():
-        head.weight.fill_(1.0)
-        ones = torch.ones(400, head.in_features)
-        assert_close(head(ones), torch.full((400,), float(head.in_features)))
-        kept = head.train()(ones) * 0.75  # each of the features is 0, or divided by 0.75
-    assert_close(kept, kept.round())
-    assert 0.7 < float(kept.mean()) / head.in_features < 0.8 and len(kept.unique()) > 1
 
 
 def models_of(config_of: ConfigOf, *overrides: str) -> list[ActorCriticModel]:

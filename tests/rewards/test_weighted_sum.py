@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +12,8 @@ import torch
 from cory.config import PythonRewardConfig, SumConfig
 from cory.episode import Episode, Prompt, Turn, further_columns
 from cory.rewards import RunFacts, WeightedSum
-from cory.runtime.loop import Loop
 from tests.support.building import CLASSIFIER, build, measure
-from tests.support.composing import ConfigOf, parsed
+from tests.support.composing import ConfigOf
 
 LENGTH = """
 def score(completions, log_metric, trainer_state, **kwargs):
@@ -64,17 +62,7 @@ def test_scores_are_added_with_their_weights(
         assert turn.score == pytest.approx(0.25 * length - 2 * other.score)
         assert further_columns(turn) == {"parts": turn.parts}
     # parts follow the run, and log under their names
-    logged = reward.metrics()
-    assert logged.pop("reward/length/logged/step") == 4
-    assert set(logged) == {"time/length/reward_call_s"} and reward.metrics() == {}
-
-
-def test_seconds_of_an_evaluation_keep_the_name_of_their_part() -> None:
-    none: Any = SimpleNamespace(at=lambda _: None, log_lines=lambda *_: None)
-    none.evaluate = lambda *_: {"eval/score/agent_0": 0.5}
-    none.metrics = lambda: {"time/runtime/reward_call_s": 2.0, "reward/runtime/logged/x": 1.0}
-    found = Loop(none, parsed(), none, none, none, none, None)._measure(0, "the evaluation")
-    assert found == {"eval/score/agent_0": 0.5, "time/eval_runtime/reward_call_s": 2.0}
+    assert reward.metrics() == {"reward/length/logged/step": 4} and reward.metrics() == {}
 
 
 @pytest.mark.slow

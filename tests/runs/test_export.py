@@ -43,7 +43,7 @@ def finished(run_dir: Path, agents: dict[str, PPOPolicy], config: Config) -> Non
     model = {"path": config.model.path, "sharing": config.model.sharing, "adapter": adapter}
     algorithm = {"name": "ppo", "advantages": config.algorithm.advantages}
     (run_dir / "config.yaml").write_text(json.dumps({"model": model, "algorithm": algorithm}))
-    export_agents(agents, config, None, run_dir)
+    export_agents(agents, config, run_dir)
 
 
 @pytest.mark.parametrize("stage", [0, pytest.param(3, marks=pytest.mark.slow)])

@@ -27,7 +27,6 @@ from cory.runs.recorder import (
     TrackioMirror,
     WandbMirror,
     group_of,
-    mirrors_of,
     name_of,
     print_hints,
 )
@@ -213,8 +212,7 @@ def test_trackio_gets_name_group_settings_metrics_and_samples(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = begun(tmp_path / "a", "trackio='my films'")
-    (mirror,) = mirrors_of(config, tmp_path / "a", None, 0)
-    assert isinstance(mirror, TrackioMirror)
+    mirror = TrackioMirror(config, tmp_path / "a")
     mirror.log(3, {SCORE: 0.5})
     mirror.log_samples(3, [episode("p-1")])
     mirror.close()

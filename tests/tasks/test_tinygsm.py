@@ -68,7 +68,6 @@ def test_the_answer_is_what_the_program_returns(
     runs, leaves_out = re.findall(r"note: .*", capsys.readouterr().err)
     assert "runs 8 programs" in runs
     assert "4 of 8" in leaves_out
-    assert leaves_out.endswith("no integer 1, raised 1, refused 1, no function 1")
     # evaluated on GSM8K
     (question,) = tinygsm.held_out(None, "test")
     assert (question.answer, question.text.startswith("What is 2 + 2?\n")) == ("4", True)

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from cory.functional.losses import self_play_loss
-from cory.trainers.offline import OfflineExample, OfflineTrainer
+from cory.trainers import offline
+from cory.trainers.offline import OfflineExample, OfflineTrainer, response_logprobs
 from cory.trainers.sanity_checks import FirstUpdateError
 from tests.support.composing import ConfigOf
 from tests.support.playing import (
@@ -211,10 +212,13 @@ def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
     )
 
 
-def test_a_training_pass_that_disagrees_is_found(spag: ConfigOf) -> None:
+def test_a_training_pass_that_disagrees_is_found(
+    spag: ConfigOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trainer = build_games(spag("algorithm.threshold=-0.5"))
-    reckon = trainer._logprobs
-    trainer._logprobs = lambda rows: [x - 0.1 for x in reckon(rows)]  # type: ignore[method-assign]
+    monkeypatch.setattr(
+        offline, "response_logprobs", lambda *words: [x - 0.1 for x in response_logprobs(*words)]
+    )
     with pytest.raises(FirstUpdateError, match=r"the policy ratio is off 1 by 0\.11"):
         trainer.step(0)
 

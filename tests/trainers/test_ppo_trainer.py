@@ -12,8 +12,9 @@ from cory.models.engine import Engine
 from cory.models.policy import PPOPolicy
 from cory.rollout.scheduler import Cast
 from cory.seeding import Streams
-from cory.trainers.ppo import PPOTrainer, TrainingDiverged
+from cory.trainers.ppo import PPOTrainer
 from cory.trainers.sanity_checks import FirstUpdateError, byte_sum
+from cory.trainers.steps import TrainingDiverged
 from tests.support.building import LetterShare, build, measure, steps
 from tests.support.close import assert_close
 from tests.support.composing import ConfigOf

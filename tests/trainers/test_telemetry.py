@@ -8,37 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from cory.algorithms.cory import transfer_metrics
-from cory.episode import Batch, Episode, Prompt, Turn
+from cory.episode import Batch, Turn
 from cory.functional.logprobs import distinct_share
 from cory.trainers.estimates import agent_metrics
 from tests.support.building import LetterShare, build
 from tests.support.composing import ConfigOf
 
 EOS = 0
-
-
-def episode(*answers: tuple[float, list[int]]) -> Episode:
-    """A chain of agents, each with its score and the tokens of its response."""
-    names = ["pioneer", *(f"observer_{i}" for i in range(1, len(answers)))]
-    return Episode(
-        Prompt("p", "query"),
-        [
-            Turn(f"agent_{i}", role, i, "", "", [9], ids, score)
-            for i, (role, (score, ids)) in enumerate(zip(names, answers, strict=True))
-        ],
-    )
-
-
-def test_transfer_by_hand() -> None:
-    episodes = [
-        episode((1.0, [1, 2, 3, 4, EOS]), (0.0, [1, 2, 3, 4, 5, EOS]), (1.0, [2, 3, EOS])),
-        episode((0.0, [EOS]), (3.0, [EOS]), (1.0, [7, 7, 7, 7])),
-    ]
-    assert transfer_metrics(episodes) == {
-        "transfer/gain/observer_1": ((0 - 1) + (3 - 0)) / 2,
-        "transfer/gain/observer_2": ((1 - 1) + (1 - 0)) / 2,
-    }
 
 
 def test_sampler_gap_by_hand() -> None:
@@ -93,7 +69,3 @@ def test_a_step_logs_them_by_agent_and_by_role(config_of: ConfigOf) -> None:
             assert metrics[f"{name}/{agent}"] == metrics[f"{name}/{role}"] == pytest.approx(value)
         entropy = metrics[f"objective/entropy/{agent}"]
         assert metrics[f"objective/entropy/{role}"] == entropy > 0
-        eos_share = metrics[f"rollout/eos_share/{agent}"]
-        assert metrics[f"rollout/truncated_share/{agent}"] == pytest.approx(1 - eos_share)
-    gain = metrics["objective/score/observer"] - metrics["objective/score/pioneer"]
-    assert metrics["transfer/gain/observer"] == pytest.approx(gain)

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -85,21 +84,16 @@ def answered_questions(config: PromptsConfig, split: str) -> list[Row]:
     distributed.note(f"runs {len(texts)} programs of {key}={programs.path}")
     # several processes must have the same answers: a program may end in time in one of them alone
     results = distributed.first_works(lambda: program_results(texts, programs))
-    kept, left_out = [], Counter[str]()
+    kept = []
     for row, result in zip(rows, results, strict=True):
         if (answer := answer_of(result)) is None:
-            left_out["no integer" if NUMBER.fullmatch(result) else result.replace("_", " ")] += 1
             continue
         question = row.values[programs.question_column]
         kept.append(
             Row(row.id, {config.prompt_column: question, str(config.answer_column): answer})
         )
-    if left_out:
-        listed = ", ".join(f"{reason} {count}" for reason, count in left_out.most_common())
-        distributed.note(
-            f"task.programs: {left_out.total()} of {len(results)} training questions are left out: "
-            f"{listed}"
-        )
+    if left_out := len(rows) - len(kept):
+        distributed.note(f"task.programs: {left_out} of {len(rows)} questions have no whole answer")
     require(bool(kept), f"{key}={programs.path}: no program returned an answer")
     return kept
 
