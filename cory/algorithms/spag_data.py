@@ -216,7 +216,12 @@ class GameCollector:
                     continue
                 state = GameState(played.word, played.max_turns, played.utterances[:place])
                 own = None if sampled is None else sampled[place]
-                context = self._context(state, role, (*key, place))
+                style = None  # as it was played, or a paraphrase
+                if self.config.varied_prompts:
+                    seed = np.random.SeedSequence((*key, place))
+                    style = int(seed.generate_state(1)[0])
+                form = form_of(texts)
+                context = fitting(self.task.wording, self.fits, state, role, style, form)
                 yield OfflineExample(
                     array("i", texts.context_ids(context)),
                     array("i", own or texts.answer_ids(text)),
@@ -226,14 +231,6 @@ class GameCollector:
                     self.lesson.kl_share(turns),
                     context if self.components.config.export_examples else "",
                 )
-
-    def _context(self, state: GameState, role: str, key: tuple[int, ...]) -> Context:
-        """The role's prompt: as it was played, or a paraphrase drawn by `key`."""
-        style = None
-        if self.config.varied_prompts:
-            style = int(np.random.SeedSequence(key).generate_state(1)[0])
-        form = form_of(self.policy.texts)
-        return fitting(self.task.wording, self.fits, state, role, style, form)
 
 
 def next_instructions(

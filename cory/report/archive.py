@@ -23,8 +23,8 @@ from cory.runs.run_dir import (
 )
 
 RUN = ["scale", "experiment", "seed"]
-KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/")
-KEPT_OF_ROLLOUTS = ("rollout/distinct_2/", "rollout/truncated_share/")
+KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/", "rollout/distinct_2/",
+        "rollout/truncated_share/")  # fmt: skip
 TEXT_COLUMNS = ("scale", "experiment", "metric", "commit", "date", "settings", "text")
 
 Runs = dict[tuple[str, str], dict[str, pd.DataFrame]]  # (scale, experiment) -> metric -> rows
@@ -73,7 +73,7 @@ def run_frame(run_dir: Path) -> pd.DataFrame:
         {"metric": name, "iteration": line["iteration"], "value": float(value)}
         for line in read_lines(run_dir / METRICS)
         for name, value in line.items()
-        if name.startswith((*KEPT, *KEPT_OF_ROLLOUTS)) and value is not None
+        if name.startswith(KEPT) and value is not None
     ]
     for line in (one for one in read_lines(run_dir / SAMPLES) if one["kind"] == "probe"):
         name = f"probe/{'greedy' if line['sample'] is None else 'sampled'}/{line['who']}"

@@ -162,7 +162,16 @@ def prepare(run_dir: Path, cfg: DictConfig, config: Config, words: list[str]) ->
     """
     require_own(run_dir)
     if (run_dir / METRICS).exists():  # else a start was refused before anything was done
-        earlier = same_run(run_dir, cfg)
+        theirs, ours = comparable_settings(read_settings(run_dir)), comparable_settings(cfg)
+        earlier = int(theirs.pop(ITERATIONS_KEY, 0))
+        ours.pop(ITERATIONS_KEY)
+        other = [key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key)]
+        key = min(other, key=lambda key: (not key.endswith(".name"), key), default="")
+        require(
+            not other,
+            f"run_dir={run_dir} holds a run with {key}={theirs.get(key)}, not {ours.get(key)}; "
+            f"repeat what it was begun with ({OVERRIDES} lists it), or choose another run_dir",
+        )
         if is_complete(run_dir, config):
             print(f"{run_dir} is complete; delete it to run it again")
             return False
@@ -170,21 +179,6 @@ def prepare(run_dir: Path, cfg: DictConfig, config: Config, words: list[str]) ->
         print(f"goes on with the run in {run_dir} (delete it to start afresh)")
     write_settings(run_dir, cfg, words)
     return True
-
-
-def same_run(run_dir: Path, cfg: DictConfig) -> int:
-    """The iterations that the run in a directory was to have; ConfigError if it is another run."""
-    theirs, ours = comparable_settings(read_settings(run_dir)), comparable_settings(cfg)
-    iterations = theirs.pop(ITERATIONS_KEY, 0)
-    ours.pop(ITERATIONS_KEY)
-    other = [key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key)]
-    key = min(other, key=lambda key: (not key.endswith(".name"), key), default="")
-    require(
-        not other,
-        f"run_dir={run_dir} holds a run with {key}={theirs.get(key)}, not {ours.get(key)}; "
-        f"repeat what it was begun with ({OVERRIDES} lists it), or choose another run_dir",
-    )
-    return int(iterations)
 
 
 def require_extensible(run_dir: Path, config: Config, earlier: int) -> None:

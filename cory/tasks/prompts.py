@@ -8,7 +8,7 @@ import numpy as np
 from pydantic_core import to_jsonable_python
 
 from cory.config import ConfigError, PromptsConfig, require
-from cory.episode import Message, Prompt, are_messages, from_user
+from cory.episode import Prompt, are_messages, from_user
 from cory.models.tokenization import Texts
 from cory.seeding import EpochSampler
 from cory.tasks.answers import CHOICES, answer_kind
@@ -171,7 +171,12 @@ class PromptsTask(PromptsForm):
                 f"{where} holds chat messages, which need a chat model: set model.chat=true and a "
                 f"model whose tokenizer has a chat template, or name a column of texts",
             )
-            messages = chat_messages(value, where)
+            require(
+                are_messages(value) and value[-1]["role"] == "user",
+                f"{where} must be messages, each a text as role and as content, the last one the "
+                f"user's",
+            )
+            messages = list(value)
             value = messages[-1]["content"]
         if not isinstance(value, str) or not value.strip():
             raise ConfigError(
@@ -273,15 +278,3 @@ def options(texts: Sequence[Any], where: str) -> str:
     require(right, f"{where} must be a text, or a list of four that are options")
     lettered = zip(CHOICES, texts, strict=True)
     return "\n".join(f"({letter}) {str(text).strip()}" for letter, text in lettered)
-
-
-def chat_messages(value: Sequence[Any], where: str) -> list[Message]:
-    """The messages of one prompt; ConfigError for another form.
-
-    where: row and column, for refusals
-    """
-    require(
-        are_messages(value) and value[-1]["role"] == "user",
-        f"{where} must be messages, each a text as role and as content, the last one the user's",
-    )
-    return list(value)

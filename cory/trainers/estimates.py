@@ -198,7 +198,6 @@ def agent_metrics(agent: PPOPolicy, turns: list[Turn], batch: Batch) -> Metrics:
         "objective/sampler_gap_p99": tail_of(gap.abs()),
         "objective/sampler_gap_max": gap.abs().max().item(),
         "rollout/response_tokens": mask.sum().item() / count,
-        "rollout/context_tokens": sum(len(turn.context_ids) for turn in turns) / count,
         "rollout/truncated_share": sum(turn.response_ids[-1] not in stops for turn in turns)
         / count,
     }
