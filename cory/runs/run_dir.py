@@ -86,7 +86,8 @@ def comparable_settings(cfg: DictConfig) -> dict[str, Any]:
     """Settings by dotted keys, without those in FREE; who samples decides what is said."""
     given = resolved(cfg)
     values = {key: value for key, value in given.items() if key not in FREE}
-    values["hardware"] = {"sampler": given["hardware"]["sampler"]}
+    sampler = given.get("hardware", {}).get("sampler", "own")  # earlier runs have none
+    values["hardware"] = {"sampler": sampler}
     return {key: value for key, value in flat(values).items() if not isinstance(value, Mapping)}
 
 

@@ -28,8 +28,7 @@ def record_run(
     for name, content in files.items():
         text = "".join(json.dumps(line) + "\n" for line in content)
         (run_dir / f"{name}.jsonl").write_text(text)
-    own = {"experiment": "mine", "scale": "paper", "seed": 0, "hardware": {"sampler": "own"}}
-    stored = own | settings
+    stored = {"experiment": "mine", "scale": "paper", "seed": 0, **settings}
     (run_dir / "config.yaml").write_text(json.dumps(stored))
     if finished:
         record = {"iterations": len(lines), "wall_s": 3.2, "experiment": "mine", "seed": 0}
