@@ -19,7 +19,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """The fixtures import for seconds: not where tests are only handed out to other processes."""
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", 0):
         config.pluginmanager.import_plugin("tests.support.fixtures")
-        config.pluginmanager.import_plugin("tests.support.surroundings")
 
 
 def pytest_collection_finish() -> None:

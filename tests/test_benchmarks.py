@@ -47,39 +47,31 @@ TEMPLATE = (
 )
 
 
-def choice_task(name: str, data: Path) -> str:
-    return f"""
-task: {name}
-dataset_path: json
-dataset_kwargs: {{data_files: {{test: "{data}"}}}}
-test_split: test
-output_type: multiple_choice
-doc_to_text: "{{{{text}}}}"
-doc_to_choice: {json.dumps(CHOICES)}
-doc_to_target: answer
-target_delimiter: ""
-metric_list: [{{metric: acc, aggregation: mean, higher_is_better: true}},
-  {{metric: acc_norm, aggregation: mean, higher_is_better: true}}]
-metadata: {{version: 3.0}}
-"""
+def own_task(name: str, data: Path, **more: Any) -> str:
+    """A task of lm_eval about the texts of a file, which is answered well."""
+    about = {
+        **{
+            "task": name,
+            "dataset_path": "json",
+            "dataset_kwargs": {"data_files": {"test": str(data)}},
+        },
+        **{"test_split": "test", "doc_to_text": "{{text}}", "doc_to_target": "good", **more},
+    }
+    means = {"aggregation": "mean", "higher_is_better": True}
+    about["metric_list"] = [{"metric": metric, **means} for metric in about["metric_list"]]
+    return json.dumps(about)
 
 
-def words_task(name: str, data: Path, more: str = "") -> str:
-    return f"""
-task: {name}
-dataset_path: json
-dataset_kwargs: {{data_files: {{test: "{data}"}}}}
-test_split: test
-fewshot_split: test
-fewshot_config: {{sampler: first_n}}
-output_type: generate_until
-doc_to_text: "{{{{text}}}}"
-doc_to_target: "{{{{CHOICES[answer]}}}}"
-generation_kwargs: {{until: [" a", "zz"], max_gen_toks: 5}}
-metric_list: [{{metric: exact_match, aggregation: mean, higher_is_better: true}}]
-filter_list: [{{name: words, filter: [{{function: take_first}}]}}]
-{more}
-""".replace("{{CHOICES[answer]}}", "good")
+CHOSEN = {
+    **{"output_type": "multiple_choice", "doc_to_choice": CHOICES, "doc_to_target": "answer"},
+    **{"target_delimiter": "", "metric_list": ["acc", "acc_norm"], "metadata": {"version": 3.0}},
+}
+WORDED = {
+    **{"output_type": "generate_until", "metric_list": ["exact_match"], "fewshot_split": "test"},
+    **{"generation_kwargs": {"until": [" a", "zz"], "max_gen_toks": 5}},
+    **{"fewshot_config": {"sampler": "first_n"}},
+    "filter_list": [{"name": "words", "filter": [{"function": "take_first"}]}],
+}
 
 
 @pytest.fixture(scope="session")
@@ -90,17 +82,15 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows = [{"text": review, "answer": 0} for review in reviews]
         data = folder / f"{part}.jsonl"
         data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        (folder / f"{part}.yaml").write_text(choice_task(f"own_{part}", data))
+        (folder / f"{part}.yaml").write_text(own_task(f"own_{part}", data, **CHOSEN))
     (folder / "group.yaml").write_text(
         "group: own_choices\ntask: [own_one, own_two]\n"
         "aggregate_metric_list: [{metric: acc, weight_by_size: true}, {metric: acc_norm}]\n"
     )
-    for name, more in (
-        ("own_words", ""),
-        ("own_begun", 'gen_prefix: "So:"'),
-        ("own_bare", "num_fewshot: 0"),
-    ):
-        (folder / f"{name}.yaml").write_text(words_task(name, folder / "one.jsonl", more))
+    further = {"own_words": {}, "own_begun": {"gen_prefix": "So:"}, "own_bare": {"num_fewshot": 0}}
+    for name, more in further.items():
+        text = own_task(name, folder / "one.jsonl", **WORDED, **more)
+        (folder / f"{name}.yaml").write_text(text)
     return folder
 
 

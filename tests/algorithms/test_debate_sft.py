@@ -7,7 +7,7 @@ import pytest
 from cory.algorithms.debate_sft import best
 from cory.episode import Episode, Prompt, Turn
 from tests.support.composing import ConfigOf
-from tests.support.supervising import SFT, build_sft
+from tests.support.supervising import SFT, build_verifier
 
 
 def debate(name: str, scores: list[float | None]) -> Episode:
@@ -39,7 +39,7 @@ def test_each_policy_learns_from_the_turns_that_it_is_to_speak(
     questions: ConfigOf, sharing: str
 ) -> None:
     config = questions(*SFT, f"algorithm.param_sharing={sharing}")
-    trainer = build_sft(config)
+    trainer = build_verifier(config)
     collected = trainer.collect(0)
     assert len(collected.episodes) == 8
     assert {t.agent for episode in collected.episodes for t in episode.turns} == {"reference"}

@@ -15,9 +15,6 @@ pytestmark = pytest.mark.slow
 ITERATIONS = 25
 OWN = {
     "cory": [],
-    "maporl": [
-        *("algorithm.guards.boxed=false", "algorithm.guards.min_tokens=null", "algorithm.turns=2")
-    ],
     "grpo": ["algorithm.samples_per_prompt=8", "algorithm.epochs=4"],
 }
 MARGIN = 0.1  # share of the letter; a random model writes it about once in 100 characters

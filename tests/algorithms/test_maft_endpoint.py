@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cory.config import Config, builder
-from cory.episode import Metrics
+from cory.config import builder
 from cory.evaluation.responses import EvalRequest
-from cory.runs.files import Line
 from cory.runtime.worker import build_components
 from tests.support.chat_server import Body, ChatServer, Said, reply
 from tests.support.composing import ConfigOf
@@ -39,35 +37,23 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     found.server_close()
 
 
-@pytest.fixture
-def config_to(server: ChatServer, questions: ConfigOf, tmp_path: Path) -> ConfigOf:
-    """Settings of debates about two questions, in roll-outs of one."""
-    return lambda *words: questions(
+@pytest.mark.slow
+def test_three_agents_debate_and_are_told_summaries(
+    server: ChatServer, questions: ConfigOf, tmp_path: Path
+) -> None:
+    """About two questions, in roll-outs of one."""
+    config = questions(
         *("experiment=maft/gpt35_arithmetic_base", "hardware=cpu", "model=tiny"),
         *("algorithm.endpoint.model=wise", f"algorithm.endpoint.base_url={server.url}"),
         *("algorithm.endpoint.key_variable=WISE_KEY", "algorithm.endpoint.temperature=0.3"),
         "algorithm.endpoint.parallel=1",  # so that the server's answers come in order
-        "algorithm.endpoint.retries=0",
         *("evaluation.prompts=2", "evaluation.samples=1", "evaluation.k=[1]"),
-        *(f"run_dir={tmp_path}", "hardware.rollout_batch_size=1"),
-        *words,
+        *("algorithm.endpoint.retries=0", f"run_dir={tmp_path}", "hardware.rollout_batch_size=1"),
     )
-
-
-def evaluated(config: Config) -> tuple[Metrics, list[Line]]:
-    """What the evaluation of a run finds, and its lines."""
     trainer = builder("algorithm", "maft")(config.algorithm, build_components(config))
     assert not trainer.agents
     request = EvalRequest(config.evaluation, config.seed, 0, final=True)
-    found = trainer.evaluate(request, lambda done, rows: None)
-    return found, request.lines
-
-
-@pytest.mark.slow
-def test_three_agents_debate_and_are_told_summaries(
-    config_to: ConfigOf, server: ChatServer
-) -> None:
-    found, lines = evaluated(config_to())
+    found, lines = trainer.evaluate(request, lambda done, rows: None), request.lines
     # of each question: three answers, three summaries, three answers more
     assert len(server.asked) == 2 * 9
     assert found["eval/vote/turn_1"] == found["eval/vote/turn_2"] == 1

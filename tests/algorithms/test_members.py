@@ -136,16 +136,6 @@ def test_a_range_of_its_own_is_drawn_from_after_the_others(config_of: ConfigOf) 
     assert limits_of(actors, config.algorithm.sampling) == {"agent_1": 6}
 
 
-def test_what_changes_the_distribution_is_said_of_its_agent(
-    config_of: ConfigOf, capsys: pytest.CaptureFixture[str]
-) -> None:
-    build(config_of(*CORY, "members.agent_1.sampling.top_p=0.5"), LetterShare()).step(0)
-    printed = "".join(capsys.readouterr()).splitlines()
-    said = [line for line in printed if "distribution" in line]
-    assert len(said) == 1 and "note: agent_1 samples" in said[0]
-    assert "sampling.top_p=0.5" in said[0]
-
-
 @pytest.fixture(scope="module")
 def chats(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Words for a pair: a small Qwen-shaped chat model, and a Llama-shaped one with a system."""

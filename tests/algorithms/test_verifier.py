@@ -82,15 +82,6 @@ def test_each_question_gives_as_many_right_as_wrong_answers(
     assert 1.3 <= collected.metrics["verifier/temperature"] <= 1.5
 
 
-def test_the_first_process_says_which_answers_are_right(
-    questions: ConfigOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(distributed, "first_works", lambda work: [True for _ in work()])
-    collected = collector_of(questions(*VERIFIER, "algorithm.answers_per_question=8"))(0)
-    assert collected.metrics["verifier/right_share"] == 1.0
-    assert not any(collected.examples.values())  # no wrong answers to balance them
-
-
 WRONG_TEXTS = ("wrong_common", "wrong_rare", "wrong_none")
 
 

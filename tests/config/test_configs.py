@@ -225,10 +225,8 @@ def test_without_an_experiment_options_have_their_own_values(mine: str) -> None:
     ("words", "reward"),
     [
         (["task=gsm8k_chat"], "exact_match"),
-        (["task=imdb"], "sentiment"),
         (["task=taboo", "algorithm=spag"], "game_outcome"),
         (["task=prompts", "algorithm=maft"], "exact_match"),
-        (["task=gsm8k_chat", "reward=sentiment"], "sentiment"),
         (["experiment=maporl/gsm8k_maporl"], "verifier"),
         (["experiment=cory/imdb_cory", "task=gsm8k"], "sentiment"),
         (["task=prompts"], "returned"),
@@ -245,16 +243,12 @@ PROMPTS = ("task=prompts", "task.path=x", "reward=sentiment")
     ("words", "lengths", "prompt"),
     [
         ([], (4, 16), 8),
-        (["algorithm.sampling.max_response_tokens=100"], (4, 100), 8),
         # 256 tokens of context: a half for the prompt, a quarter for the answer
         ([*PROMPTS], (64, 64), 128),
         ([*PROMPTS, "algorithm=grpo", "model=gpt2_large"], (256, 256), 512),
         ([*PROMPTS, "algorithm.sampling.max_response_tokens=100"], (100, 100), 128),
-        ([*PROMPTS, "algorithm.sampling.min_response_tokens=10"], (10, 64), 128),
-        (["task=gsm8k_chat", "algorithm=grpo"], (512, 512), 384),
         (["task=gsm8k_chat", "algorithm=maporl"], (300, 300), 384),
         (["algorithm=maporl", "algorithm.sampling.max_response_tokens=100"], (100, 100), 8),
-        (["task=taboo", "algorithm=spag"], (64, 64), 128),
         (["task=taboo", "algorithm=spag", "model=llama2_7b"], (256, 256), 1792),
         (["task=gsm8k", "algorithm=sft"], (256, 256), 384),
     ],

@@ -17,7 +17,7 @@ from cory.config.base import plain
 from cory.models.loading import skeleton
 from cory.runtime.hydra_setup import refuse_unread
 from tests.support.chat_models import save_chat_model
-from tests.support.composing import CONF, compose_config, options, parsed
+from tests.support.composing import CONF, compose_config, parsed
 
 # billions of weights by the models' cards
 CARDS = {
@@ -141,13 +141,6 @@ def test_files_of_a_hub_name_are_those_in_the_cache(
     (there / "tokenizer_config.json").write_text("{")
     with pytest.raises(ConfigError, match=r"^\S+/tokenizer_config\.json cannot be read: "):
         parsed(f"model.path={there}")
-
-
-def test_small_forms_are_of_the_options_that_have_one() -> None:
-    forms = {f"tiny{name}" for name in ("", "_2x", "_math", "_steps", "_steps_2x")}
-    assert {*options("small/model")} == forms
-    assert model("scale=small", "model=gpt2_xl").path == "asset:tiny_2x"
-    assert model("scale=small", "model=tiny_sums").path == "asset:tiny_sums"
 
 
 @pytest.mark.parametrize(

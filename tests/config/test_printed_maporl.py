@@ -8,7 +8,7 @@ import pytest
 from omegaconf import DictConfig
 
 from cory.config import MaporlConfig, parse_config
-from tests.support.composing import changed, composed, options, selected, variants
+from tests.support.composing import changed, composed, selected, variants
 
 TASKS = ("gsm8k", "anli")
 SECTION_4 = {  # Park et al., sections 3 and 4, as printed: GSM8K, ANLI
@@ -145,17 +145,11 @@ def test_the_verifiers(key: str) -> None:
         assert selected(of(f"verifier_{task}"), key) == value, task
 
 
+# a row of each kind: what conf/sweeps says of the others are the words by which they differ
 SINGLE = "agents=1 turns=1 train_turns=null param_sharing=shared"
 ROWS = [
     ("{task}_maporl_shaping{n}", "{task}_maporl", "alpha=[{n}.0,{n}.0] beta=[{n}.0,{n}.0]"),
-    ("gsm8k_maporl_alpha0_{n}", "gsm8k_maporl", "alpha=[{n}.0,0.0]"),
-    ("gsm8k_maporl_alpha1_{n}", "gsm8k_maporl", "alpha=[0.0,{n}.0]"),
-    ("gsm8k_maporl_beta0_{n}", "gsm8k_maporl", "beta=[{n}.0,0.0]"),
-    ("gsm8k_maporl_beta1_{n}", "gsm8k_maporl", "beta=[0.0,{n}.0]"),
-    ("gsm8k_reward_{horizon}_all", "gsm8k_maporl", "horizon={horizon}"),
     ("gsm8k_reward_{horizon}_individual", "gsm8k_maporl", "horizon={horizon} share=individual"),
-    ("gsm8k_reward_sum_individual", "gsm8k_maporl", "share=individual"),
-    ("gsm8k_reward_gamma1", "gsm8k_maporl", "turn_discount=1.0"),
     (
         "{task}_untrained_600",
         "{task}_untrained",
@@ -164,20 +158,8 @@ ROWS = [
     ),
     ("{task}_single", "{task}_maporl", SINGLE),
     ("{mean}_leave_one_out", "{mean}", "advantages=leave_one_out samples_per_prompt=4"),
-    ("gsm8k_single_batch", "gsm8k_single", "advantages=batch"),
-    ("gsm8k_single_lambda1", "gsm8k_single", "gae_lambda=1"),
     ("{zero}_zero", "{zero}", "model.value_init=zero"),
-    ("gsm8k_single_detached", "gsm8k_single", "model.value_detached=true"),
-    ("gsm8k_single_zero_lambda1", "gsm8k_single_lambda1", "model.value_init=zero"),
-    (
-        "gsm8k_single_zero_detached_lambda1",
-        "gsm8k_single_lambda1",
-        "model.value_init=zero model.value_detached=true",
-    ),
-    ("gsm8k_single_random_rate1e-3", "gsm8k_single", "value_learning_rate=0.001"),
     ("gsm8k_single_random_rate1e-2", "gsm8k_single", "value_learning_rate=0.01"),
-    ("gsm8k_single_detached_rate1e-2", "gsm8k_single_detached", "value_learning_rate=0.01"),
-    ("gsm8k_single_zero_rate1e-2", "gsm8k_single_zero", "value_learning_rate=0.01"),
     ("verifier_{task}_unbalanced", "verifier_{task}", "balance=false requests=false"),
     ("gsm8k_from_anli", "gsm8k_untrained", "init_from={runs}/anli_maporl/seed0"),
     ("anli_from_gsm8k", "anli_untrained", "init_from={runs}/gsm8k_maporl/seed0"),
@@ -229,26 +211,12 @@ def test_pairs_of_different_models(name: str, partner: str) -> None:
     assert cfg.algorithm.param_sharing == "per_turn_agent" and cfg.algorithm.agents == 2
 
 
-def test_no_experiment_is_without_a_test() -> None:
-    bases = {f"{task}_{what}" for task in TASKS for what in ("maporl", "untrained")}
-    rest = {f"verifier_{task}" for task in TASKS} | {"gsm8k_maporl_exact", "gsm8k_maporl_verifier"}
-    pairs = {f"gsm8k_hetero_{p}{end}" for p in ("qwen", "llama") for end in ("", "_untrained")}
-    names = {one.partition("/")[2] for one in options("experiment") if one.startswith("maporl/")}
-    assert names == bases | rest | pairs | {"gsm8k_sft"} | set(VARIANTS)
-    assert of("gsm8k_maporl_exact").reward.name == "exact_match"
-    assert of("gsm8k_sft").algorithm.name == "debate_sft"
+DESIGNS = ("reward_last_individual", "reward_gamma1", "maporl_alpha0_1", "maporl_beta1_2")
 
 
-FROM_ZERO = [
-    name
-    for name in VARIANTS
-    if name.startswith(("gsm8k_reward_", "gsm8k_maporl_alpha", "gsm8k_maporl_beta"))
-]
-
-
-@pytest.mark.parametrize("design", FROM_ZERO)
+@pytest.mark.parametrize("design", DESIGNS)
 def test_small_rewards_with_value_heads_from_0_differ_as_printed_ones_do(design: str) -> None:
     """They are compared with a run whose value heads begin at 0, too."""
     assert of("gsm8k_maporl_zero", "scale=small").model.value_init == "zero"
-    small = changed("maporl/gsm8k_maporl_zero", f"maporl/{design}", "scale=small")
-    assert small == changed("maporl/gsm8k_maporl", f"maporl/{design}")
+    small = changed("maporl/gsm8k_maporl_zero", f"maporl/gsm8k_{design}", "scale=small")
+    assert small == changed("maporl/gsm8k_maporl", f"maporl/gsm8k_{design}") != {}

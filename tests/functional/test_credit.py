@@ -9,7 +9,6 @@ import pytest
 from cory.algorithms.cory import shared_sum
 from cory.episode import Episode, Prompt, Turn, absent_turn
 from cory.functional.credit import (
-    Change,
     answer_changes,
     mean_over_roles,
     outcome_decay,
@@ -84,17 +83,6 @@ def test_runs_of_tokens_are_counted_in_a_row(
 
 
 R, W = True, False
-
-
-def test_every_agent_at_every_turn_but_the_first() -> None:
-    assert list(answer_changes([[R, W], [W, W], [W, R]])) == [
-        Change(1, 0, R, W, W, W),
-        Change(1, 1, W, W, R, W),
-        Change(2, 0, W, W, W, R),
-        Change(2, 1, W, R, W, W),
-    ]
-    assert list(answer_changes([[R, W]])) == []
-    assert transition_rates([]) == {}
 
 
 def test_rates_of_one_episode_of_three_agents() -> None:

@@ -137,16 +137,6 @@ def test_messages_take_turns() -> None:
     assert [one["content"] for one in said] == [texts.opening, "b"]
 
 
-def test_rules_are_said_in_other_words_in_a_chat() -> None:
-    texts = settings_of().texts
-    wording = GamePrompts(texts, TABOO)
-    position = GameState("zebra", 5).after("attacker", "a")
-    task = texts.instructions["defender"]
-    seen = {chat(wording, position, "defender", style)[0]["content"] for style in range(60)}
-    assert seen == {f"{rules.format(max_turns=5)}\n{task}" for rules in texts.styles.rules}
-    assert chat(wording, position, "defender", 3) == chat(wording, position, "defender", 3)
-
-
 def test_games_of_several_lengths() -> None:
     draw = np.random.default_rng(0)
     fixed, varied = (

@@ -293,11 +293,9 @@ HETERO = ("experiment=maporl/gsm8k_hetero_llama", "scale=small", "reward=verifie
         ((), "bf16", "fp32"),  # the quickstart
         (FIG3, "bf16", "fp32"),  # a tiny model in place of GPT-2
         (("experiment=cory/imdb_cory",), "fp32", "fp32"),  # a run of the paper's own
-        ((*FIG3, "model.compute_precision=fp32"), "fp32", "fp32"),  # what is typed wins
         (("model.precision=bf16",), "bf16", "bf16"),  # as the weights
         (("hardware=gpu1",), "fp32", "fp32"),
         (("hardware.nodes=2", "hardware.rendezvous=here:1"), "fp32", "fp32"),  # two CPUs
-        (("model.sharing=adapters", "model.quantisation=nf4"), "fp32", "fp32"),
         (HETERO, "bf16", "fp32"),  # every model of a run alike
         ((*HETERO, "model.compute_precision=fp32"), "fp32", "fp32"),
     ],

@@ -10,10 +10,9 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from cory.report.compare import compared, comparison_text
-from cory.report.runs import group_runs, settings_of, short_words, telling_keys
+from cory.report.compare import compared, comparison_text, main
+from cory.report.runs import group_runs, settings_of
 from tests.support.recorded_runs import record_run
-from tests.support.warm import run_script
 
 SCORE, KL = "eval/score/agent_0", "objective/kl/agent_0"
 
@@ -81,25 +80,30 @@ def test_seeds_that_only_one_row_has_make_no_pairs(tmp_path: Path) -> None:
     assert "+2.000 (1 of them)" in comparison_text(table, [SCORE])
 
 
-@pytest.mark.slow
-def test_the_command(two_by_three: list[Path], tmp_path: Path) -> None:
+def test_the_command(
+    two_by_three: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (run(tmp_path / "open", 0.0, seed=9) / "record.json").unlink()
     table, curves = tmp_path / "all.csv", tmp_path / "$out$.png"
-    done = run_script("scripts/compare.py", str(tmp_path), "--metric", "eval/score",
-                      "--csv", str(table), "--curves", str(curves))  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == f"note: {tmp_path}: 1 unfinished left out\n"
-    assert done.stdout.startswith("held-out reward, agent 0 (eval/score/agent_0)")
-    assert KL not in done.stdout and "kl_coef=0.3" in done.stdout
-    assert done.stdout.splitlines()[-1] == str(curves) and curves.stat().st_size > 10_000
+    words = ["--metric", "eval/score", "--csv", str(table), "--curves", str(curves)]
+    monkeypatch.setattr("sys.argv", ["cory-compare", str(tmp_path), *words])
+    main()
+    out, err = capsys.readouterr()
+    assert err == f"note: {tmp_path}: 1 unfinished left out\n"
+    assert out.startswith("held-out reward, agent 0 (eval/score/agent_0)")
+    assert KL not in out and "kl_coef=0.3" in out
+    assert out.splitlines()[-1] == str(curves) and curves.stat().st_size > 10_000
     rows = pd.read_csv(table, index_col=["metric", "group"])
     assert rows.loc[(SCORE, "kl_coef=0.3"), "difference"] == pytest.approx(0.2)
     assert KL in rows.index.unique("metric")
-    wrong = run_script("scripts/compare.py", str(tmp_path), "--metric", "eval/scor/agent_0")
-    assert (wrong.returncode, wrong.stdout) == (1, "")
-    assert wrong.stderr.endswith(
-        "error: eval/scor/agent_0 is no metric of these runs; did you mean eval/score/agent_0?\n"
+    monkeypatch.setattr(
+        "sys.argv", ["cory-compare", str(tmp_path), "--metric", "eval/scor/agent_0"]
     )
+    with pytest.raises(SystemExit, match=r"error: eval/scor/agent_0 .* mean eval/score/agent_0\?$"):
+        main()
 
 
 def test_the_seed_counts_neither_by_itself_nor_in_a_path(tmp_path: Path) -> None:
@@ -114,11 +118,3 @@ def test_the_seed_counts_neither_by_itself_nor_in_a_path(tmp_path: Path) -> None
     assert of("b", 3, init_from="runs/im/seed3", model={"path": "seed3", "width": 2}) == two
     other = of("c", 3, init_from="runs/im/seed2", model={"path": "seed31", "width": 2})
     assert other == {"init_from": "runs/im/seed2", "model.path": "seed31", "model.width": 2}
-
-
-def test_what_tells_runs_apart_is_written_in_short() -> None:
-    runs = [{"model.path": path, "reward.path": "b", "a.kl": 0.1} for path in ("a", "c")]
-    assert telling_keys(runs) == ["model.path"]
-    keys = ["model.path", "reward.path", "a.kl"]
-    assert short_words(runs[0], keys) == ["model.path=a", "reward.path=b", "kl=0.1"]
-    assert short_words(runs[1], ["model.path"]) == ["path=c"]

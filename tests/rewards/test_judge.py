@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from cory.config import JudgeConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.rewards import RunFacts
 from cory.rewards.judge import Judge
@@ -125,13 +124,3 @@ def test_requests_that_cannot_be_are_refused() -> None:
     assert said.startswith("reward.request=") and "must contain {response}" in said
     request = "reward.request='{query} {response} {answer!s}'"
     assert "needs a task with answers" in refusal(lambda: parsed("reward=judge", MODEL, request))
-
-
-def test_the_rubric_of_conf_states_its_range(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = parsed("reward=judge", MODEL, "reward.lowest=1", "reward.highest=5").reward
-    assert isinstance(config, JudgeConfig) and config.endpoint.temperature == 0.0
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    rubric = Judge(config, None, None, RunFacts(tmp_path, 9)).rubric
-    assert "gets 1, " in rubric and "gets 5. " in rubric and "Grade:" in rubric

@@ -23,6 +23,7 @@ from tests.support.refusals import refusal
 from tests.support.warm import WarmCommand
 
 CONTEXT = "the movie was"
+FAR = ["hardware.keep_whole_below=0", "algorithm.learning_rate=3e-2"]
 
 
 def trained(config: Config) -> dict[str, PPOPolicy]:
@@ -51,12 +52,7 @@ def finished(run_dir: Path, agents: dict[str, PPOPolicy], config: Config) -> Non
 def test_a_run_starts_from_the_agents_of_another(
     config_of: ConfigOf, tmp_path: Path, sharing: str, stage: int
 ) -> None:
-    settings = [
-        f"model.sharing={sharing}",
-        f"hardware.zero_stage={stage}",
-        "hardware.keep_whole_below=0",
-        "algorithm.learning_rate=3e-2",
-    ]
+    settings = [f"model.sharing={sharing}", f"hardware.zero_stage={stage}", *FAR]
     config = config_of(*settings)
     theirs = trained(config)
     finished(tmp_path, theirs, config)
@@ -83,11 +79,7 @@ def test_a_run_starts_from_the_agents_of_another(
 def test_the_kl_may_be_to_what_each_agent_began_as(
     config_of: ConfigOf, tmp_path: Path, sharing: str, stage: int
 ) -> None:
-    settings = [
-        f"model.sharing={sharing}",
-        "hardware.keep_whole_below=0",
-        "algorithm.learning_rate=3e-2",
-    ]
+    settings = [f"model.sharing={sharing}", *FAR]
     finished(tmp_path, trained(config_of(*settings)), config_of(*settings))
     settings += [f"init_from={tmp_path}", f"hardware.zero_stage={stage}", "seed=7"]
     ours = build(config_of(*settings, "model.reference=init_from"), reward=LetterShare())

@@ -2,7 +2,7 @@
 
 `experiment=<run of conf/sweeps>` stands for the words of that run.
 
-A file of conf/ is read once per process, and a choice of options composed once.
+A choice of options is composed once per process.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ from typing import Any
 
 import yaml
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.plugins import Plugins
-from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig, OmegaConf
 
 from cory.config import (
@@ -41,32 +38,6 @@ CONF = ROOT / "conf"
 OF_HYDRA = ("hydra.", "hydra/", "+hydra", "-")
 NAME = "hydra.job.name="  # of a run; it is the setting experiment, and chooses nothing
 GROUPS = {"model", "task", "init_from", "evaluate_every"}  # of settings of `variants`
-
-
-# Looking for plugins, Hydra executes its own modules once more: the class that it reads files with
-# is the one that exists after that.
-Plugins.instance()
-FileConfigSource = SourcesRegistry.instance().resolve("file")
-# Hydra reads some thirty files for each of the thousand configs that the tests compose
-_read = FileConfigSource.load_config
-
-
-@cache
-def read_once(folder: str, path: str, changed: int) -> bytes:
-    return pickle.dumps(_read(FileConfigSource("tests", f"file://{folder}"), path))
-
-
-def _remembered(source: ConfigSource, config_path: str) -> ConfigResult:
-    """A file of conf/ as it was when last changed; a copy, since Hydra takes its defaults out."""
-    file = Path(source.path) / source._normalize_file_name(config_path)
-    if not file.exists():
-        return _read(source, config_path)  # Hydra's own error
-    result = pickle.loads(read_once(source.path, config_path, file.stat().st_mtime_ns))
-    result.provider = source.provider
-    return result
-
-
-FileConfigSource.load_config = _remembered
 
 
 def compose_config(*overrides: str) -> DictConfig:

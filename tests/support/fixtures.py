@@ -24,6 +24,8 @@ from transformers import (
 
 from cory import train
 from cory.models.engine import start_process_group
+from cory.models.loading import load_language_model, load_tokenizer
+from cory.runs.signals import STOP_FILE
 from tests.support.agents import MAFT
 from tests.support.building import SMALL, asked, small_config
 from tests.support.commands import last_wins
@@ -82,6 +84,17 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
         )
     )
     return save(model, tokenizer, str(tmp_path_factory.mktemp("tiny_model")))
+
+
+@pytest.fixture(scope="session")
+def model(tiny_model: str) -> PreTrainedModel:
+    """The random GPT-2, only to sample from."""
+    return load_language_model(tiny_model, "model.path", keep_dropout=False)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tiny_model: str) -> PreTrainedTokenizerFast:
+    return load_tokenizer(tiny_model, "model.path")
 
 
 @pytest.fixture(scope="session")
@@ -170,6 +183,14 @@ def run(short: list[str], tmp_path: Path) -> Callable[..., WarmCommand]:
         return command
 
     return call
+
+
+@pytest.fixture(autouse=True)
+def variables() -> Iterator[None]:
+    """Takes away those of a command, whose process would end: the next test must not read them."""
+    yield
+    for name in (STOP_FILE, "HYDRA_FULL_ERROR"):
+        os.environ.pop(name, None)
 
 
 @pytest.fixture

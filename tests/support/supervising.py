@@ -58,6 +58,3 @@ def build_verifier(config: Config, letters: str = "aeiou") -> SupervisedTrainer:
     trainer = builder("algorithm", config.algorithm.name)(config.algorithm, components)
     assert isinstance(trainer, SupervisedTrainer)
     return trainer
-
-
-build_sft = build_verifier  # the same for the imitation of debates, judged alike

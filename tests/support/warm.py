@@ -1,4 +1,4 @@
-"""The command and the scripts without their imports: in forks of a process that has imported all.
+"""The command without its imports: in forks of a process that has imported all.
 
 A run imports for seven seconds of processor time and then works for one. Here the command and the
 processes that it starts are forks. They are what they are for users but for how they begin: each
@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import os
 import resource
-import runpy
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -31,9 +29,8 @@ from torch.distributed.elastic.multiprocessing.subprocess_handler import Subproc
 
 from cory import notebook, train
 from cory.functional import logprobs
-from cory.runtime import hydra_setup, launch, worker
-from tests.support.commands import PATIENCE, ROOT, Said, sign_on
-from tests.support.composing import compose_config
+from cory.runtime import launch, worker
+from tests.support.commands import PATIENCE, Said, sign_on
 
 FORKS = get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.support.imported"])
@@ -91,13 +88,6 @@ class WarmCommand(Fork):
         super().__init__(cwd, partial(_train, words, largest_file), **environment)
 
 
-def run_script(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`python <words>` at the top of the repository; the first word is a script."""
-    with tempfile.TemporaryDirectory() as folder:
-        fork = Fork(Path(folder), partial(_script, words), **environment)
-        return subprocess.CompletedProcess(words, fork.wait(4 * PATIENCE), fork.out, fork.err)
-
-
 def _alone(
     cwd: str, variables: dict[str, str], streams: tuple[str, str], task: Callable[[], None]
 ) -> None:
@@ -107,14 +97,6 @@ def _alone(
         with open(path, "w") as file:
             os.dup2(file.fileno(), number)
     task()
-
-
-def _script(words: Sequence[str]) -> None:
-    os.chdir(ROOT)
-    hydra_setup.compose = compose_config  # the same configs, from the store
-    sys.argv = list(words)
-    sys.path[:0] = [str((ROOT / words[0]).parent), *os.environ.get("PYTHONPATH", "").split(":")]
-    runpy.run_path(words[0], run_name="__main__")
 
 
 def _train(words: Sequence[str], largest_file: int | None) -> None:
