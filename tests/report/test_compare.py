@@ -114,7 +114,8 @@ def test_the_seed_counts_neither_by_itself_nor_in_a_path(tmp_path: Path) -> None
         return settings_of(run_dir)
 
     two = of("a", 2, init_from="runs/im/seed2", model={"path": "seed2", "width": 2})
-    assert two == {"init_from": "runs/im/seed*", "model.path": "seed*", "model.width": 2}
+    also = {"model.width": 2, "hardware.sampler": "own"}
+    assert two == {"init_from": "runs/im/seed*", "model.path": "seed*", **also}
     assert of("b", 3, init_from="runs/im/seed3", model={"path": "seed3", "width": 2}) == two
     other = of("c", 3, init_from="runs/im/seed2", model={"path": "seed31", "width": 2})
-    assert other == {"init_from": "runs/im/seed2", "model.path": "seed31", "model.width": 2}
+    assert other == {"init_from": "runs/im/seed2", "model.path": "seed31", **also}
