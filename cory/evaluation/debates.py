@@ -62,18 +62,6 @@ def debate_metrics(
     return metrics | {f"eval/{name}/{TEAM}": value for name, value in whole.items()}
 
 
-def round_scores(agents: int, responses: ResponseSet, request: EvalRequest) -> Metrics:
-    """Mean score of the answers of each round, `turn_<n>`."""
-    rows = [[float(turn["score"]) for turn in line["turns"]] for line in responses.lines]
-    metrics: Metrics = {}
-    for start in range(0, len(rows[0]), agents):
-        each = [mean(row[start : start + agents]) for row in rows]
-        name = f"eval/score/turn_{start // agents + 1}"
-        metrics[name] = mean(each)
-        request.scores.add(name, by_prompt(each, len(responses.prompts)), None)
-    return metrics
-
-
 def read_debates(
     task: Task, responses: ResponseSet, agents: int
 ) -> list[tuple[list[list[Hashable | None]], Hashable | None]]:
@@ -136,7 +124,12 @@ class MaftMetrics:
         rounds = range(config.evaluation_turns)
         metrics: Metrics = {}
         if config.labels == "reward":
-            metrics = round_scores(agents, responses, request)
+            scores = [[float(turn["score"]) for turn in line["turns"]] for line in responses.lines]
+            for number in rounds:
+                own = slice(number * agents, (number + 1) * agents)
+                each, name = [mean(row[own]) for row in scores], f"eval/score/turn_{number + 1}"
+                metrics[name] = mean(each)
+                request.scores.add(name, by_prompt(each, len(responses.prompts)), None)
             if responses.prompts[0].answer is None:
                 return metrics
         metrics |= debate_metrics(agents, vote, task, responses, request)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory import distributed
@@ -254,10 +253,18 @@ def require_supported(lm: PreTrainedModel, key: str, recorded: bool = False) -> 
             own.append(lm(input_ids=ids, use_cache=False).logits[0, -3:])
             body = lm.base_model(input_ids=ids, use_cache=False)
             states.append(body.last_hidden_state[0, -3:])
+        cache = cache_for(lm, 2 * max(LENGTHS))
+        context, mask = prefill(lm, [row[:-2] for row in rows], cache, 0, Route([""] * len(rows)))
+        following = (RecordedPass if recorded else PlainPass)(lm, mask, cache)
+        steps = [context]
+        for place in (-2, -1):
+            ids = torch.tensor([[row[place]] for row in rows], device=lm.device)
+            steps.append(following(ids).clone())
         plain, headed = torch.cat(own).float(), head(torch.cat(states)).float()
         passes = {
             "updates": response_states(lm, *(tensor.to(lm.device) for tensor in turns)),
-            "sampling": sampled_states(lm, rows, recorded),
+            # (2 rows x 3, H): contexts, then a token at a time
+            "sampling": torch.cat(steps, dim=1).flatten(0, 1),
         }
         logits = {name: head(found).float() for name, found in passes.items()}
     require(
@@ -274,15 +281,3 @@ def require_supported(lm: PreTrainedModel, key: str, recorded: bool = False) -> 
             f"{key}: in the passes of {name} this model ({lm.config.model_type}) gives other "
             f"logits than in a plain forward pass: a row depends on the padding around it",
         )
-
-
-def sampled_states(lm: PreTrainedModel, rows: list[list[int]], recorded: bool) -> Tensor:
-    """States (2 rows x 3, H) of the same tokens in sampling: contexts, then a token at a time."""
-    cache = cache_for(lm, 2 * max(LENGTHS))
-    states, mask = prefill(lm, [row[:-2] for row in rows], cache, 0, Route([""] * len(rows)))
-    following = (RecordedPass if recorded else PlainPass)(lm, mask, cache)
-    steps = [states]
-    for place in (-2, -1):
-        ids = torch.tensor([[row[place]] for row in rows], device=lm.device)
-        steps.append(following(ids).clone())
-    return torch.cat(steps, dim=1).flatten(0, 1)

@@ -135,13 +135,12 @@ def words_from(*, _parent_: DictConfig) -> str:
     return next(source for source, value in given.items() if value)
 
 
-def of_package(number: int, *, _parent_: DictConfig) -> int | None:
-    """So many words of the package's; of others all."""
-    return number if _parent_.source == "package" else None
-
-
 OmegaConf.register_new_resolver("words_from", words_from, replace=True)
-OmegaConf.register_new_resolver("of_package", of_package, replace=True)
+OmegaConf.register_new_resolver(  # so many words of the package's; of others all
+    "of_package",
+    lambda number, *, _parent_: number if _parent_.source == "package" else None,
+    replace=True,
+)
 OmegaConf.register_new_resolver("run_name", run_name, replace=True)
 OmegaConf.register_new_resolver("is_maft", lambda algorithm: algorithm == "maft", replace=True)
 # a value where another setting has none

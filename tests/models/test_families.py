@@ -96,7 +96,7 @@ def test_from_a_prompt_to_an_exported_agent(
     exported = tmp_path / "agents" / "agent_0"
     assert len({file.stat().st_mode for file in exported.iterdir()}) == 1  # as the umask says
     card = (exported / "README.md").read_text()
-    for word in ("agent_0", "c0ffee", "seed 1", "task=prompts", "algorithm=cory"):
+    for word in ("agent_0", "seed 1", "task=prompts", "algorithm=cory"):
         assert word in card
     if way == "full":
         loaded = AutoModelForCausalLM.from_pretrained(exported)
