@@ -127,7 +127,15 @@ class Endpoint:
                 messages=list(ask.messages),
                 **{name: value for name, value in settings.items() if value is not None},
             )
-            return reply_in(answer)
+            choice, usage = answer.choices[0], answer.usage
+            reason = choice.finish_reason or ""
+            thought, text = apart("" if reason == FILTERED else choice.message.content or "")
+            for name in ("reasoning_content", "reasoning"):
+                thought = thought or getattr(choice.message, name, None) or ""
+            # max_tokens may cut a character in half, which cannot be encoded
+            text, thought = (one.encode("utf-8", "replace").decode() for one in (text, thought))
+            tokens = int(usage.prompt_tokens), int(usage.completion_tokens)
+            return Reply(text, *tokens, reason, str(answer.model), thought)
         except openai.APIError as error:
             if error.code == FILTERED:  # some servers withhold replies to single prompts so
                 return Reply("", 0, 0, FILTERED, config.model)
@@ -185,16 +193,3 @@ def client_of(config: EndpointConfig) -> Any:
     return openai.OpenAI(
         api_key=key, base_url=config.base_url, timeout=config.timeout, max_retries=config.retries
     )
-
-
-def reply_in(answer: Any) -> Reply:
-    """The reply in a chat completion."""
-    choice, usage = answer.choices[0], answer.usage
-    reason = choice.finish_reason or ""
-    thought, text = apart("" if reason == FILTERED else choice.message.content or "")
-    for name in ("reasoning_content", "reasoning"):
-        thought = thought or getattr(choice.message, name, None) or ""
-    # max_tokens may cut a character in half, which cannot be encoded
-    text, thought = (part.encode("utf-8", "replace").decode("utf-8") for part in (text, thought))
-    tokens = int(usage.prompt_tokens), int(usage.completion_tokens)
-    return Reply(text, *tokens, reason, str(answer.model), thought)
