@@ -21,11 +21,11 @@ def from_user(content: str) -> Message:
 
 def are_messages(value: Any) -> bool:
     """Whether a value of the user's is the messages of a chat, one at least."""
-    return bool(value) and all(
-        isinstance(message, dict)
-        and message.keys() == {"role", "content"}
-        and all(isinstance(text, str) for text in message.values())
-        for message in value
+    return (
+        isinstance(value, list)
+        and len(value) > 0
+        and all(isinstance(one, dict) and one.keys() == {"role", "content"} for one in value)
+        and all(isinstance(text, str) for one in value for text in one.values())
     )
 
 

@@ -59,9 +59,8 @@ class Agent:
         config, cast = self._config, self._cast
         speaker, limit = cast[config.policy_of(self.name)], config.sampling.max_response_tokens
         hint = "; is an await missing?" if inspect.iscoroutine(shown) else ""
-        require(
-            well_formed(shown), f"{self.name} can be shown a text or messages, got {shown!r}{hint}"
-        )
+        said = bool(shown.strip()) if isinstance(shown, str) else are_messages(shown)
+        require(said, f"{self.name} can be shown a text or messages, got {shown!r}{hint}")
         most = config.max_utterances
         require(
             sum(cast.spoken.values()) < most,
@@ -133,13 +132,6 @@ def pay(returned: Any, turns: Mapping[str, list[Turn]], fixed: Collection[str]) 
         for turn, one in zip(own, values, strict=True):
             turn.score = as_number(one)
             require(turn.score is not None, f"returns {one!r} as a reward of {name}: no number")
-
-
-def well_formed(shown: Any) -> bool:
-    """Whether it is a text, or messages with a role and a content, which have some words."""
-    if isinstance(shown, str):
-        return bool(shown.strip())
-    return isinstance(shown, list) and are_messages(shown)
 
 
 def credit_rule(value: str, rules: Mapping[str, CreditRule]) -> CreditRule:
