@@ -159,22 +159,6 @@ def test_a_verifier_learns_from_whole_chats(own: ConfigOf, monkeypatch: pytest.M
     assert contexts and all(context.startswith("[INST] Be kind.") for context in contexts)
 
 
-@pytest.mark.slow
-def test_finetuning_needs_none_either(own: ConfigOf, tmp_path: Path) -> None:
-    words = [*MAFT, "algorithm.labels=reward", "reward=python", f"reward.function={__file__}:even"]
-    config = own("texts", *words)
-    trainer = builder("algorithm", "maft")(config.algorithm, build_components(config))
-    learnt = sum(trainer.step(0)[f"supervised/examples/{name}"] for name in trainer.agents)
-    assert learnt > 0
-    request = EvalRequest(config.evaluation, config.seed, 1, True)
-    metrics = trainer.evaluate(request, lambda *_: None)
-    assert metrics.keys() == {"eval/score/turn_1", "eval/score/turn_2"}
-
-
-def even(completions: list[str], **columns: Any) -> list[float]:
-    return [float(len(text) % 2 == 0) for text in completions]
-
-
 def test_a_finished_runs_agents_are_asked_without_the_data(own: ConfigOf, tmp_path: Path) -> None:
     config = own("texts", *ANSWERS, *MAFT, f"run_dir={tmp_path}")
     components = build_components(config)

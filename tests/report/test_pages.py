@@ -1,4 +1,4 @@
-"""Tables, figures and pages of results, from made-up runs and from the archive."""
+"""Tables, figures and pages of results, from made-up runs and the archive; what papers name."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from cory.report import archive
 from cory.report.archive import finished, run_frame
 from cory.report.numbers import Numbers, at_the_end, decimals, paired
 from cory.report.pages import markdown_of, write_page
-from cory.report.papers import Paper, load
+from cory.report.papers import COMPUTED, Paper, load
 from cory.report.plots import draw_curves, panels
 from cory.runs.run_dir import OVERRIDES, RECORD
-from tests.support.composing import ROOT
+from tests.support.composing import CONF, ROOT, jobs, options
 from tests.support.recorded_runs import record_run
 
 DOCS = ROOT / "docs" / "results"
@@ -230,3 +230,28 @@ def test_a_run_becomes_rows(tmp_path: Path) -> None:
     (run_dir / RECORD).unlink()
     with pytest.raises(ValueError, match=r"has no record\.json: its run is not finished"):
         run_frame(run_dir)
+
+
+NAMES = sorted(path.stem for path in (CONF / "paper").glob("*.yaml"))
+# what rows of every model name, and some models lack: closed ones, and methods of ours
+LACKING = ("_star", "_adapters", "_union", "_from_base")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_table_is_run_by_the_sweep_of_its_name(name: str) -> None:
+    known = set(options("experiment"))
+    for key, table in load(CONF / "paper" / f"{name}.yaml").tables.items():
+        if table.scales == [COMPUTED]:
+            continue
+        swept = {run for run, _ in jobs(f"{name}/{key}")}
+        rows = {one.replace("{head}", "") for one in table.experiments()}
+        assert rows & known <= swept, key
+        lacking = {one for one in rows - known if not one.startswith("maft/gpt35_")}
+        assert all(one.startswith("maft/") and one.endswith(LACKING) for one in lacking), lacking
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_sweep_of_a_paper_has_a_table(name: str) -> None:
+    tables = set(load(CONF / "paper" / f"{name}.yaml").tables)
+    sweeps = {sweep for sweep in options("sweep") if sweep.startswith(f"{name}/")}
+    assert sweeps and {sweep.partition("/")[2] for sweep in sweeps} <= tables

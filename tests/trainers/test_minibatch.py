@@ -1,4 +1,4 @@
-"""Minibatches of fewer rows than processes: absent ones make up the number."""
+"""Rows of a batch; minibatches of fewer rows than processes: absent ones make up the number."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 
 from cory import distributed
 from cory.config import ConfigError, batch_plan
+from cory.episode import Batch
 from cory.trainers.steps import minibatches, optimiser_step
 from cory.trainers.supervised import Example
 
@@ -78,3 +79,21 @@ def test_only_what_is_filled_up_may_be_smaller_than_the_processes() -> None:
         batch_plan(1, 1, 4, 8)
     with pytest.raises(ConfigError, match="=12: must be a multiple of the number of processes"):
         batch_plan(12, 12, 4, 8, fills=True)
+
+
+def test_rows_picks_the_same_turns_of_every_field() -> None:
+    """Two turns of 2 context and 3 response tokens; the second has 1 and 1."""
+    responses = torch.tensor([[True, True, True], [True, False, False]])
+    contexts = torch.tensor([[True, True], [False, True]])
+    fields = {
+        "input_ids": torch.arange(10).reshape(2, 5),
+        "attention_mask": torch.cat([contexts, responses], dim=1),
+        "response_mask": responses,
+        "credits": torch.tensor([1.0, 2.0]),
+    }
+    for i, name in enumerate(("logprobs", "ref_logprobs", "kl", "entropy", "values"), start=1):
+        fields[name] = i * responses.float()
+    picked = Batch(**fields).rows(torch.tensor([1, 0, 1]))
+    assert len(picked) == 3
+    for name, tensor in fields.items():
+        assert getattr(picked, name).tolist() == [tensor[i].tolist() for i in (1, 0, 1)], name

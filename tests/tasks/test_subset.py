@@ -1,4 +1,4 @@
-"""So many training and test problems, the same for every run and start, and none in both."""
+"""So many training and test problems, the same for every run, none in both; instructions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cory.config import InstructionsConfig
 from cory.episode import Prompt
 from cory.seeding import EpochSampler
+from cory.tasks.game import load_instructions
 from cory.tasks.prompts import PromptsTask, pick_subset
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
@@ -93,3 +95,31 @@ def test_a_run_goes_on_only_with_its_own_data(place: int, tmp_path: Path, tokeni
     write_rows(file, rows)
     said = refusal(lambda: sampler().load_state_dict(state))
     assert said.startswith("task.path=") and "are not those that this run began with" in said
+
+
+INSTRUCTIONS = [
+    {"instruction": " Add the numbers. ", "input": "1 2", "output": " 3 "},
+    {"instruction": "Say yes.", "input": "", "output": "yes"},
+    {"instruction": "Say nothing.", "input": "", "output": " "},
+    {"instruction": None, "input": "1", "output": "what?"},
+    {"instruction": "How many?", "input": "", "output": "0"},
+]
+
+
+def test_the_input_of_an_instruction_is_in_its_prompt(tmp_path: Path) -> None:
+    config = InstructionsConfig(
+        source="path",
+        path=str(write_rows(tmp_path / "rows.jsonl", INSTRUCTIONS)),
+        split="train",
+        instruction_column="instruction",
+        input_column="input",
+        output_column="output",
+        template="{instruction}>",
+        input_template="{instruction}|{input}>",
+        per_iteration=1,
+        max_tokens=64,
+    )
+    found = load_instructions(config)
+    assert found == [("Add the numbers.|1 2>", "3"), ("Say yes.>", "yes"), ("How many?>", "0")]
+    without = load_instructions(config.replace(input_column=None))
+    assert without == [("Add the numbers.>", "3"), *found[1:]]
