@@ -55,7 +55,7 @@ BASES = {
     "members": ["algorithm=cory", "members.agent_1.learning_rate=1e-5"],
 }
 # base -> what is typed, and after it the lines that refuse it. Each setting's own bound is in
-# docs/settings.md, which is written from the types (tests/scripts/test_settings.py): here each kind
+# docs/settings.md, which is written from the types (tests/scripts/test_programs.py): here each kind
 # of bound is broken once
 REFUSED = {
     "quickstart": """

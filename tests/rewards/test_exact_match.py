@@ -1,17 +1,23 @@
-"""reward=exact_match, and what the task judges where the reward does not."""
+"""reward=exact_match and what the task judges; reward=sum: several rewards, weighted and added."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import torch
 
 from cory import distributed
-from cory.config import ExactMatchConfig
-from cory.episode import Episode, Prompt, Turn
+from cory.config import ExactMatchConfig, PythonRewardConfig, SumConfig
+from cory.episode import Episode, Prompt, Turn, further_columns
+from cory.rewards import RunFacts, WeightedSum
 from cory.rewards.exact_match import ExactMatch
 from cory.tasks import Form
 from cory.tasks.answers import judge_rest
+from tests.support.building import CLASSIFIER, build, measure
+from tests.support.composing import ConfigOf
 
 
 class LastDigit:
@@ -47,3 +53,80 @@ def test_what_a_reward_has_not_judged_the_task_judges() -> None:
     judge_rest(cast(Form, LastDigit()), [known, Episode(Prompt("q", "?"), open_end)])
     assert [one.right for one in told] == [True, False, False, None]
     assert open_end[0].right is None
+
+
+LENGTH = """
+def score(completions, log_metric, trainer_state, **kwargs):
+    log_metric("step", trainer_state.global_step)
+    return [len(text) for text in completions]
+
+def where_short(completions, **kwargs):
+    return [1.0 if len(text) < 4 else None for text in completions]
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Callable[[str], PythonRewardConfig]:
+    """`mine(name)`: the settings of a function of LENGTH."""
+    (tmp_path / "mine.py").write_text(LENGTH)
+    return lambda name: PythonRewardConfig(name="python", function=f"{tmp_path}/mine.py:{name}")
+
+
+def sum_of(weights: dict[str, Any], **parts: Any) -> WeightedSum:
+    settings: Any = SumConfig(name="sum", parts=parts, weights=weights)
+    task: Any = None
+    return WeightedSum(settings, task, torch.device("cpu"), RunFacts(Path(), 9))
+
+
+def episodes(*texts: str) -> list[Episode]:
+    return [
+        Episode(Prompt(str(n), "q"), [Turn("agent_0", "solo", 0, "q", text, [1], [2])])
+        for n, text in enumerate(texts)
+    ]
+
+
+def test_scores_are_added_with_their_weights(
+    mine: Callable[[str], PythonRewardConfig], tiny_judge: str
+) -> None:
+    tone = CLASSIFIER.replace(path=tiny_judge)
+    rows = episodes("good", "a bad film")
+    reward = sum_of({"length": 0.25, "tone": -2}, length=mine("score"), tone=tone)
+    reward.at(4)
+    reward.score(rows)
+    apart = episodes("good", "a bad film")
+    sum_of({}, tone=tone).score(apart)
+    for row, alone, length in zip(rows, apart, (4.0, 10.0), strict=True):
+        (turn,), (other,) = row.turns, alone.turns
+        assert turn.parts == {"length": length, "tone": other.score}
+        assert other.score is not None
+        assert turn.score == pytest.approx(0.25 * length - 2 * other.score)
+        assert further_columns(turn) == {"parts": turn.parts}
+    # parts follow the run, and log under their names
+    assert reward.metrics() == {"reward/length/logged/step": 4} and reward.metrics() == {}
+
+
+@pytest.mark.slow
+def test_a_run_logs_each_part(
+    config_of: ConfigOf, mine: Callable[[str], PythonRewardConfig], tmp_path: Path
+) -> None:
+    config = config_of()
+    tone = CLASSIFIER.replace(path=config.reward.path)
+    config.reward = SumConfig(
+        name="sum", parts={"tone": tone, "short": mine("where_short")}, weights={"short": 3}
+    )
+    trainer = build(config)
+    metrics = trainer.step(0)
+    turns = [turn for episode in trainer.episodes for turn in episode.turns]
+    for agent in ("agent_0", "agent_1"):
+        own = [turn for turn in turns if turn.agent == agent]
+        tones = [turn.parts["tone"] or 0.0 for turn in own]
+        assert metrics[f"reward/tone/{agent}"] == pytest.approx(sum(tones) / len(own))
+        extra = sum(3.0 for turn in own if turn.parts["short"] is not None)
+        total = metrics[f"objective/score/{agent}"]
+        assert total == pytest.approx((sum(tones) + extra) / len(own), abs=1e-5)
+        applies = any(turn.parts["short"] is not None for turn in own)
+        assert metrics.get(f"reward/short/{agent}") == (1.0 if applies else None)
+    found, lines = measure(trainer, config, tmp_path)
+    scored = [turn["parts"]["tone"] for line in lines if line["who"] == "agent_1"
+              for turn in line["turns"] if line["kind"] == "evaluation"]  # fmt: skip
+    assert found["eval/reward/tone/agent_1"] == pytest.approx(sum(scored) / len(scored))
