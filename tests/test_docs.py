@@ -163,7 +163,7 @@ def test_the_page_and_the_source_name_the_same() -> None:
     }
     found = literals()
     assert {"objective/kl", "time/{}"} <= found
-    assert {"eval/score/{}", "eval/pass_at_{}/{}"} <= found
+    assert {"eval/score/{}", "eval/pass_at_{}/{}", "transfer/gain/{}"} <= found
     patterns = {one: re.escape(plain(one)).replace(r"\{\}", r"[\w/<>]+") for one in found}
     for literal, pattern in patterns.items():
         assert any(re.fullmatch(pattern, one) for own in named.values() for one in own), literal

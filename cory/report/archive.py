@@ -23,8 +23,8 @@ from cory.runs.run_dir import (
 )
 
 RUN = ["scale", "experiment", "seed"]
-KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/", "rollout/distinct_2/",
-        "rollout/truncated_share/")  # fmt: skip
+KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/", "transfer/",
+        "rollout/distinct_2/", "rollout/truncated_share/")  # fmt: skip
 TEXT_COLUMNS = ("scale", "experiment", "metric", "commit", "date", "settings", "text")
 
 Runs = dict[tuple[str, str], dict[str, pd.DataFrame]]  # (scale, experiment) -> metric -> rows

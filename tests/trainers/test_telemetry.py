@@ -69,3 +69,5 @@ def test_a_step_logs_them_by_agent_and_by_role(config_of: ConfigOf) -> None:
             assert metrics[f"{name}/{agent}"] == metrics[f"{name}/{role}"] == pytest.approx(value)
         entropy = metrics[f"objective/entropy/{agent}"]
         assert metrics[f"objective/entropy/{role}"] == entropy > 0
+    gain = metrics["objective/score/observer"] - metrics["objective/score/pioneer"]
+    assert metrics["transfer/gain/observer"] == pytest.approx(gain)
