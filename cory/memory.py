@@ -44,6 +44,7 @@ ALL_PASSES = (SAMPLING, SCORING, PASSES)
 
 # Elements of DeepSpeed's buffers: gradients that are exchanged, weights that stage 3 gathers
 BUFFER, GATHERED = 500_000_000, 1_100_000_000
+MOMENTS_8BIT = 2 + 2 * 4 / 256  # bytes of a weight: two moments, a scale for 256 elements of each
 UNFUSED = {"gelu_new": 3}  # tensors of the MLP's width that such an activation keeps
 SPLIT = 1000  # prompts that a whole test split is taken to have
 
@@ -120,10 +121,11 @@ def engine_parts(config: Config, model: ModelConfig, each_trains: Sequence[int])
     owned_each = shares if stage else each_trains  # by this process's AdamW
     owned = max(owned_each)
     in_engines = (max if one_engine else sum)(owned_each)
+    moments = MOMENTS_8BIT if config.algorithm.optimizer == "adamw_8bit" else 8
     weights = (max if one_engine else sum)(shares if stage == 3 else each_trains)
     parts = [
         Part("weights that train", each * weights, beside=apart),
-        Part("Adam's two moments", 8 * in_engines, beside=away),
+        Part("Adam's two moments", int(moments * in_engines), beside=away),
     ]
     if stage > 0 or model.precision != "fp32":
         parts.append(Part("float32 copy of the weights", 4 * in_engines, beside=away))

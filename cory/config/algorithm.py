@@ -65,6 +65,7 @@ class AlgorithmConfig(Settings):
     schedule: Literal["constant", "linear", "cosine"]
     warmup: ShareBelowOne
     final_share: Share
+    optimizer: Literal["adamw", "adamw_8bit"]
     weight_decay: NotNegative
     max_grad_norm: Positive | None
     name: Text

@@ -79,6 +79,7 @@ NEEDS = {
     # a scale that it did not multiply the loss with: small ones vanish, Adam's eps slows the others
     "model.precision=fp16": "hardware.device=cuda hardware.zero_stage=1|2|3",
     "hardware.sampler=vllm": "model.rollout_dropout=false",  # a server has none
+    "algorithm.optimizer=adamw_8bit": "hardware.device=cuda hardware.offload_optimizer=false",
     "hardware.offload_optimizer": "hardware.zero_stage=1|2|3",
     "hardware.offload_parameters": "hardware.zero_stage=3 hardware.offload_optimizer=true",
     # conf/released has a file for each algorithm that these say anything of

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from cory import distributed
 from cory.config import AlgorithmConfig, BatchPlan, HardwareConfig
@@ -25,6 +26,9 @@ os.environ.setdefault("DS_ACCELERATOR", "cuda" if torch.cuda.is_available() else
 import deepspeed
 from deepspeed.constants import default_pg_timeout
 from deepspeed.ops import __compatible_ops__ as deepspeed_ops
+
+# of bitsandbytes: which number each code of an 8-bit moment stands for; the same in every state
+CODES = ("qmap1", "qmap2")
 
 
 def deepspeed_settings(
@@ -54,6 +58,29 @@ def deepspeed_settings(
         "zero_force_ds_cpu_optimizer": False,
         "steps_per_print": 10**9,
     }
+
+
+def new_optimiser(trainable: Mapping[str, Parameter], settings: AlgorithmConfig) -> Any:
+    """AdamW: torch's, or bitsandbytes' with both moments in 8 bits.
+
+    The latter (Dettmers et al., 2022) keeps moments of fewer than 4,096 elements in 32 bits.
+
+    trainable: weights by name. Those of a value head with a rate of its own are a group apart; each
+        group has its multiple of `algorithm.learning_rate`, `factor`.
+    """
+    factor = settings.value_rate_factor()
+    groups: list[dict[str, Any]] = [{"params": list(trainable.values()), "factor": 1.0}]
+    if factor != 1.0:
+        head = [weight for name, weight in trainable.items() if is_of_head(name)]
+        rest = [weight for name, weight in trainable.items() if not is_of_head(name)]
+        groups = [{"params": rest, "factor": 1.0}, {"params": head, "factor": factor}]
+    rate, decay = settings.learning_rate, settings.weight_decay
+    if settings.optimizer == "adamw_8bit":
+        from bitsandbytes.optim import AdamW8bit  # noqa: PLC0415  three seconds, and seldom needed
+
+        return AdamW8bit(groups, lr=rate, weight_decay=decay)
+    # fused: one pass over the weights instead of one per operation
+    return torch.optim.AdamW(groups, lr=rate, weight_decay=decay, fused=True)
 
 
 def start_process_group(device: str) -> None:
@@ -115,19 +142,9 @@ class Engine:
         self.kept_precision = torch.float32 if settings.trains_on() else DTYPES[precision]
         model.activate()
         self.trainable = model.trainable()
-        # each group has its multiple of the learning rate; a value head may have one of its own
-        factor, named = settings.value_rate_factor(), self.trainable.items()
-        groups: list[dict[str, Any]] = [{"params": [*self.trainable.values()], "factor": 1.0}]
-        if factor != 1.0:
-            head = [weight for name, weight in named if is_of_head(name)]
-            rest = [weight for name, weight in named if not is_of_head(name)]
-            groups = [{"params": rest, "factor": 1.0}, {"params": head, "factor": factor}]
-        rate, decay = settings.learning_rate, settings.weight_decay
-        # fused: one pass over the weights instead of one per operation
-        optimiser = torch.optim.AdamW(groups, lr=rate, weight_decay=decay, fused=True)
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
             model=model,
-            optimizer=optimiser,
+            optimizer=new_optimiser(self.trainable, settings),
             config=deepspeed_settings(hardware, plan, precision, settings.max_grad_norm),
         )
         if self.stage == 0 and precision == "fp32" and distributed.count() == 1:
@@ -264,8 +281,11 @@ class Engine:
         """Forget Adam's moments and step counts; and the scale of the loss in fp16, if not kept."""
         self.changed = True
         for state in self.moments().values():
-            for value in state.values():
-                value.zero_()
+            for name, value in state.items():
+                if not isinstance(value, Tensor):
+                    state[name] = 0  # bitsandbytes counts steps in a plain number
+                elif name not in CODES:  # 8-bit moments are codes times a scale, which is 0 then
+                    value.zero_()
         if not self.keeps_moments:
             self._scale().update(self._first_scale)
 
@@ -366,4 +386,7 @@ class Engine:
         states = self.moments()
         for weight, moments in zip(self.stepped_weights(), content["moments"], strict=True):
             # where the device of a weight is the main memory, so is that of its moments
-            states[weight] = {name: value.to(weight.device) for name, value in moments.items()}
+            states[weight] = {
+                name: value.to(weight.device) if isinstance(value, Tensor) else value
+                for name, value in moments.items()
+            }

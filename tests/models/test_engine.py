@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from deepspeed.accelerator import get_accelerator
@@ -10,7 +12,7 @@ from torch import Tensor
 from cory.config import BatchPlan, Config, HardwareConfig, batch_plan
 from cory.models.actor_critic import DTYPES, ActorCriticModel, cast_weights
 from cory.models.bundle import ModelBundle
-from cory.models.engine import Engine, deepspeed_settings
+from cory.models.engine import CODES, Engine, deepspeed_settings
 from cory.models.policy import Policy
 from cory.runtime.worker import build_components
 from tests.support.agents import NAMES
@@ -143,6 +145,58 @@ def test_a_step_in_fp16_is_that_of_float32(
     exact = first_step(config_of(*words), "fp32")
     half = first_step(config_of(*words, f"hardware.zero_stage={stage}"), "fp16")
     assert (half - exact).norm() < 0.1 * exact.norm()
+
+
+# AdamW with 8-bit moments, on the CPU, where settings do not allow it
+
+
+def new_engine(config_of: ConfigOf, optimizer: str, stage: int, value_rate: str = "null") -> Engine:
+    config = config_of(
+        "algorithm=ppo",
+        "algorithm.learning_rate=1e-2",
+        f"algorithm.value_learning_rate={value_rate}",
+        f"hardware.zero_stage={stage}",
+        "hardware.keep_whole_below=0",
+    )
+    config = config.replace(algorithm=config.algorithm.replace(optimizer=optimizer))
+    return engine_of(config, model_of(config))
+
+
+@pytest.mark.parametrize("stage", [0, pytest.param(3, marks=pytest.mark.slow)])
+def test_8_bit_moments_take_a_byte_and_are_reset(config_of: ConfigOf, stage: int) -> None:
+    whole, packed = (new_engine(config_of, name, stage) for name in ("adamw", "adamw_8bit"))
+    with packed.whole():
+        start = {name: p.detach().clone() for name, p in packed.trainable.items()}
+    exact, found = descend(whole, steps=6), descend(packed, steps=6)
+    assert found[-1][0] < found[0][0] - 0.1
+    assert [loss for loss, _ in found] == pytest.approx([loss for loss, _ in exact], rel=0.02)
+    assert found != exact
+    largest = max(packed.moments().values(), key=lambda state: state["state1"].numel())
+    assert largest["state1"].dtype == largest["state2"].dtype == torch.uint8
+    assert sum(state["state1"].numel() for state in packed.moments().values()) >= sum(
+        p.ds_numel if stage == 3 else p.numel() for p in packed.trainable.values()
+    )
+    packed.set_weights(start)
+    packed.reset_optimizer()
+    for state in packed.moments().values():
+        assert state["step"] == 0
+        assert all(state[name].abs().sum() > 0 for name in CODES if name in state)
+    assert descend(packed, steps=6) == found
+
+
+@pytest.mark.parametrize("stage", [0, pytest.param(2, marks=pytest.mark.slow), 3])
+def test_a_loaded_checkpoint_of_8_bit_moments_goes_on_to_the_last_bit(
+    config_of: ConfigOf, stage: int, tmp_path: Path
+) -> None:
+    engine = new_engine(config_of, "adamw_8bit", stage, "3e-2")
+    descend(engine, steps=3)
+    engine.set_learning_rate(3e-3)
+    engine.save(tmp_path)
+    expected = descend(engine, steps=4)
+    again = new_engine(config_of, "adamw_8bit", stage, "3e-2")
+    again.load(tmp_path)
+    assert again.learning_rate == 3e-3
+    assert descend(again, steps=4) == expected
 
 
 SETTINGS = ["algorithm.iterations=2", "hardware.microbatch_size=4"]
