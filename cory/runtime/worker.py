@@ -232,7 +232,7 @@ def serve(config: Config, bundle: ModelBundle) -> Served:
     agents = max(config.algorithm.policy_count(), len(config.algorithm.members()))
     log = run_dir / f"server-{model}.log"
     context, device = bundle.context_length, hardware.device
-    server = Server(hardware.server, bundle.config, context, agents, log, device)
+    server = Server(hardware.server, bundle.config, context, agents, log, device, stopping)
     folder = run_dir / f"server-{model}"
     # the same folder in shared memory for the same run: one that was killed leaves nothing behind
     here = hardware.server.address is None and SHARED_MEMORY.is_dir()

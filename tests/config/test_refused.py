@@ -95,8 +95,9 @@ hardware.nodes=2 -> needs hardware.rendezvous=host:port, which all nodes reach
 hardware.sampler=vllm
     -> model.sharing=copies: hardware.sampler=vllm needs adapter=lora where several agents learn
 hardware.server.address=localhost:80 -> must be http://host:port of a server, without a path
-hardware.server.address=http://a:1 ; hardware.server.gpus='0'
-    -> hardware.server.gpus=0: is of a server that the run starts
+hardware.server.gpus='0' -> needs hardware.device=cuda, got cpu
+hardware.sampler=vllm ; model.sharing=adapters ; model.adapter.rank=513
+    -> model.adapter.rank=513: must be at most 512 with hardware.sampler=vllm
 parallel_runs=2 ; objective=x -> must be 1 with objective
 algorithm.credit=meen -> must be one of all, mean, later, or <file>.py:<function>
 model.compute_precision=tf32
@@ -112,6 +113,8 @@ algorithm.max_mean_ratio=2 ; hardware.microbatch_size=32
     -> algorithm.max_mean_ratio=2.0: needs whole minibatches
 """,
     "gpu1": """
+hardware.server.address=http://a:1 ; hardware.server.gpus='0'
+    -> hardware.server.gpus=0: is of a server that the run starts
 model.precision=fp16 -> needs hardware.zero_stage=1 or 2 or 3, got 0
 parallel_runs=2 -> needs hardware.device=cpu and hardware.nodes=1
 """,

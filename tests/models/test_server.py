@@ -209,7 +209,7 @@ def test_one_answer_that_fails_is_asked_for_again(trainer: PPOTrainer, server: V
     server.faults = Faults(fails=2)
     assert [turn.response_ids for turn in roll_out(trainer, "agent_0")] == whole
     server.faults = Faults(fails=100)
-    with pytest.raises(ServerGone, match=r"answers 500: .* start it again, then the same command"):
+    with pytest.raises(ServerGone, match=r"answers 500: .* well again, the same command"):
         roll_out(trainer, "agent_0")
 
 
@@ -272,6 +272,27 @@ def test_full_weights_take_the_place_of_the_servers(
     assert agent.reference("start").served is None  # its weights are not there
     with pytest.raises(ConfigError, match=r"replaces tied embeddings wrongly, as model\.path="):
         build(config_of(*words))
+
+
+def test_without_vllm_the_user_is_told_where_to_get_it(
+    config_of: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"vLLM is not installed here; `make vllm` makes \.vllm"):
+        command_of(config_of)
+
+
+def test_a_run_that_is_asked_to_stop_waits_for_no_server(config_of: ConfigOf) -> None:
+    config = config_of("algorithm=ppo", "hardware.server.address=http://127.0.0.1:9")
+    hardware = config.hardware
+    server = Server(hardware.server, config.model, 40, 1, Path("log"), "cpu", lambda: True)
+
+    async def connect() -> None:
+        async with server.connected():
+            pass
+
+    with pytest.raises(ServerGone, match="does not answer yet; when it is well again"):
+        asyncio.run(connect())
 
 
 def command_of(config_of: ConfigOf, *words: str) -> tuple[Server, dict[str, str | None]]:

@@ -106,7 +106,7 @@ def test_a_server_elsewhere_that_goes_is_waited_for_by_the_user(
     server.faults.fails = 10**6
     assert run.wait() == 1
     assert f"hardware.server.address={server.url}: the server answers 500" in run.err
-    assert "start it again, then the same command goes on" in run.err
+    assert "when it is well again, the same command goes on" in run.err
     assert "Traceback" not in run.err
     done = len(metrics(tmp_path / "run"))
     assert [p.name for p in (tmp_path / "run" / "checkpoints").iterdir()] == [f"{done:06d}"]
