@@ -32,7 +32,7 @@ NEAR = 10  # times the bound: what another precision may explain
 class Weights:
     """One set of weights at the server."""
 
-    name: str  # the server's
+    name: str  # the server's of an adapter; "": none acts
     version: int  # of the engine that trains them
     checked: bool = False  # whether what it says of their responses is what they give here
 
@@ -54,22 +54,16 @@ class Served:
         held = self.weights.get(adapter)
         if held is not None and held.version == version:
             return
-        name = distributed.first_works(lambda: distributed.run_coroutine(self._base()))
+        folder = self.folder / f"{adapter or 'model'}-{self.run}-{next(self.number)}"
         if adapter or policy.model.base is None:
-            folder = self.folder / f"{adapter or 'model'}-{self.run}-{next(self.number)}"
-            name = folder.name if adapter else name
             with policy.whole():
                 distributed.first_works(lambda: self._give(policy, held, folder))
-        self.weights[adapter] = Weights(name, version)
+        self.weights[adapter] = Weights(folder.name if adapter else "", version)
 
     def close(self) -> None:
         """Have a server unload the run's adapters, or end if it is the run's own."""
         self.server.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    async def _base(self) -> str:
-        async with self.server.connected():
-            return self.server.base
 
     def _give(self, policy: Policy, held: Weights | None, folder: Path) -> None:
         """Write weights to a folder and load them, in the place of those that were `held`."""
@@ -107,8 +101,9 @@ class Served:
         salt: as of `Server.sample`
         """
         seed = 0 if asked.uniforms is None else int(asked.uniforms[0] * 2**53)
-        name, stops = self.weights[policy.adapter].name, sorted(policy.bundle.stops)
+        stops = sorted(policy.bundle.stops)
         async with self.server.connected():
+            name = self.weights[policy.adapter].name or self.server.base
             return await self.server.sample(name, context, limit, sampling, seed, stops, salt)
 
     async def turn(

