@@ -22,7 +22,7 @@ from cory.models.actor_critic import output_head
 from cory.models.passes import PlainPass, RecordedPass, Route, cache_for, prefill
 
 # Rows that have ended are dropped once no more than this share is left: dropping copies the cache.
-# GRPO's iteration on sums with 64 tokens at most takes 0.90 of its processor time.
+# GRPO's iteration on sums with 64 tokens at most took 0.90 of its time (0.62 to 1.07).
 COMPACT_BELOW = 0.5
 LOOK_EVERY = 8  # tokens between two looks whether rows have ended, for which a GPU must be waited
 
