@@ -6,7 +6,6 @@ from typing import Any
 from cory.config import CoryConfig
 from cory.episode import Episode, Metrics, Prompt, score_of
 from cory.functional.credit import mean_over_roles, own_and_later, own_score
-from cory.functional.statistics import mean
 from cory.rollout.scheduler import Cast, Play
 from cory.rollout.team import credit_rule
 from cory.trainers.components import Components
@@ -111,7 +110,7 @@ def build_cory(config: CoryConfig, components: Components) -> PPOTrainer:
                     by_role[f"{key}/{turn.role}"] = metrics[f"{key}/{turn.agent}"]
             if place > 0:  # what seeing answers is worth, once roles have been exchanged
                 gains = [score_of(e.turns[place]) - score_of(e.turns[0]) for e in episodes]
-                by_role[f"transfer/gain/{turn.role}"] = mean(gains)
+                by_role[f"transfer/gain/{turn.role}"] = sum(gains) / len(gains)
         return by_role
 
     transfer = components.task.observer_context if config.knowledge_transfer else None

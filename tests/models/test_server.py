@@ -337,7 +337,8 @@ def test_the_command_of_a_server_on_a_cpu(config_of: ConfigOf, tiny_model: str) 
 
 def test_the_command_of_a_server_on_gpus(config_of: ConfigOf) -> None:
     words = ["hardware=gpu1", "model.quantisation=nf4", "model.compute_precision=bf16"]
-    own = ["hardware.server.gpus='2,3'", "hardware.server.kv_cache_gib=1.5"]
+    own = ["gpus='2,3'", "kv_cache_gib=1.5", "python=/opt/python"]
+    own = [f"hardware.server.{word}" for word in own]
     server, options = command_of(config_of, *words, *own)
     assert options["--max-model-len"] == "auto" and "--max-num-batched-tokens" not in options
     assert options["--kv-cache-memory-bytes"] == str(3 * 2**29)
