@@ -114,7 +114,9 @@ def make_model(size: str, tiny: bool, folder: str) -> None:
     ends = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), tokenizer.eos_token_id)
     config = AutoConfig.for_model(kind, **(shape | TINY if tiny else shape), **ends)
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=torch.bfloat16, trust_remote_code=False
+        )
     model.cpu().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

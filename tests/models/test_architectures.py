@@ -124,7 +124,7 @@ def test_samplers_and_trainers_passes_are_those_of_plain_ones(
             learnt, _ = agent.eval()(*turns)
             told = [response.ids for response in said]
             once = states_read_once(agent.lm, [*rows, *rows], [*told, *told], 0)
-            assert_close(once, response_states(agent.lm, *turns).repeat(2, 1), 1e-4)
+            assert_close(once, response_states(agent.lm, *turns).repeat(2, 1), 2e-3)
             for row, response, found in zip(rows, said, learnt, strict=True):
                 ids = torch.tensor([row + response.ids])
                 plain = model(input_ids=ids, use_cache=False).logits[0, len(row) - 1 : -1]
