@@ -137,7 +137,10 @@ def comlrl(model: str, iac: bool) -> None:
     from datasets import Dataset  # noqa: PLC0415
     from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
 
-    agents = [AutoModelForCausalLM.from_pretrained(model, dtype="float32") for _ in range(2)]
+    agents = [
+        AutoModelForCausalLM.from_pretrained(model, dtype="float32", trust_remote_code=False)
+        for _ in range(2)
+    ]
     for agent in agents:
         agent.generation_config.update(min_new_tokens=TOKENS, top_k=0)
     rows = len(PROMPTS) * SAMPLES
@@ -157,7 +160,7 @@ def comlrl(model: str, iac: bool) -> None:
     )
     trainer = (IACTrainer if iac else MAGRPOTrainer)(
         agents=agents,
-        tokenizer=AutoTokenizer.from_pretrained(model),
+        tokenizer=AutoTokenizer.from_pretrained(model, trust_remote_code=False),
         reward_func=lambda *completions: score(completions[0]),
         args=settings,
         train_dataset=Dataset.from_dict({"prompt": PROMPTS}),
