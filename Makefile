@@ -36,7 +36,7 @@ demo: install ## Run the quickstart: CORY on movie reviews, minutes on a laptop 
 test: install ## Run the quick tests of every part: two minutes on two cores
 	$(BIN)/python -m pytest -m "not slow and not gpu"
 
-test-slow: install ## Run the tests that `make test` leaves out: four to seven minutes on two cores
+test-slow: install ## Run the tests that `make test` leaves out: four to eight minutes on two cores
 	$(BIN)/python -m pytest -m slow
 
 test-gpu: install ## Run the tests that need a CUDA device; without one, they are skipped
