@@ -47,7 +47,7 @@ from cory.runs.run_dir import (
     require_own,
     unfinished_run,
 )
-from cory.runs.signals import STOP_FILE, listen, saves, stop_code, stopping
+from cory.runs.signals import STOP_FILE, listen, stop_code, stopping
 from cory.runtime import sweeps
 from cory.runtime.hydra_setup import (
     CONF,
@@ -56,14 +56,7 @@ from cory.runtime.hydra_setup import (
     refuse_unread,
     run_name,
 )
-from cory.runtime.launch import (
-    FINISHED,
-    JobFailed,
-    end_with_parent,
-    launch,
-    leave,
-    refuse_launchers,
-)
+from cory.runtime.launch import JobFailed, end_of_command, end_with_parent, launch, refuse_launchers
 
 
 def main() -> None:
@@ -88,8 +81,7 @@ def main() -> None:
         code = code and (stop_code() or code)  # a run that finished all the same has
     if code:
         sys.exit(code)
-    if saves():  # a run has worked in this process: to take torch apart would take a second
-        leave(FINISHED)
+    end_of_command()
 
 
 def compose_and_run(args: Namespace, parser: ArgumentParser) -> bool:
@@ -153,8 +145,7 @@ def run_one(cfg: DictConfig, name: str) -> float | None:
     sweeps.remove_empty(Path(HydraConfig.get().runtime.output_dir))  # it may lie in run_dir
     refuse_early(run_dir, config)
     refuse_unread(typed_words(), config)
-    # Nothing is written before the lock is held. With several nodes each of them comes here, and
-    # the worker that writes the records takes its lock.
+    # Nothing is written before a lock is held; with several nodes the worker's that writes records.
     with lock(run_dir) if config.hardware.nodes == 1 else nullcontext():
         if prepare(run_dir, cfg, config, typed_words()):
             work(run_dir, config, name)
