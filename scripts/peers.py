@@ -51,6 +51,35 @@ def told(start: float, found: object = None) -> None:
     print(f"{ANSWER}{json.dumps([time.perf_counter() - start, found])}", flush=True)
 
 
+def trl_settings(folder: str, prompts: int, samples: int, tokens: int, dtype: str) -> Any:
+    """Those of GRPO for so many prompts, with as many optimiser steps as ours."""
+    import torch  # noqa: PLC0415
+    from trl import GRPOConfig  # noqa: PLC0415
+
+    return GRPOConfig(
+        output_dir=folder,
+        max_steps=10**6,
+        per_device_train_batch_size=prompts * samples // STEPS,
+        steps_per_generation=STEPS,
+        num_generations=samples,
+        max_completion_length=tokens,
+        generation_kwargs={"min_new_tokens": tokens},
+        model_init_kwargs={"dtype": dtype},
+        learning_rate=RATE,
+        lr_scheduler_type="constant",
+        beta=0.04,
+        loss_type="grpo",
+        bf16=dtype == "bfloat16",
+        use_cpu=not torch.cuda.is_available(),
+        gradient_checkpointing=False,
+        dataloader_pin_memory=False,
+        report_to="none",
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+    )
+
+
 def trl(
     model: str,
     prompts: list[str] = PROMPTS,
@@ -67,7 +96,7 @@ def trl(
     from datasets import Dataset  # noqa: PLC0415
     from peft import LoraConfig  # noqa: PLC0415
     from transformers import TrainerCallback  # noqa: PLC0415
-    from trl import GRPOConfig, GRPOTrainer  # noqa: PLC0415
+    from trl import GRPOTrainer  # noqa: PLC0415
 
     cuda, found = torch.cuda.is_available(), {}
 
@@ -98,32 +127,10 @@ def trl(
             self.start = time.perf_counter()
 
     with tempfile.TemporaryDirectory() as folder:
-        settings = GRPOConfig(
-            output_dir=folder,
-            max_steps=10**6,
-            per_device_train_batch_size=len(prompts) * samples // STEPS,
-            steps_per_generation=STEPS,
-            num_generations=samples,
-            max_completion_length=tokens,
-            generation_kwargs={"min_new_tokens": tokens},
-            model_init_kwargs={"dtype": dtype},
-            learning_rate=RATE,
-            lr_scheduler_type="constant",
-            beta=0.04,
-            loss_type="grpo",
-            bf16=dtype == "bfloat16",
-            use_cpu=not cuda,
-            gradient_checkpointing=False,
-            dataloader_pin_memory=False,
-            report_to="none",
-            save_strategy="no",
-            logging_strategy="no",
-            disable_tqdm=True,
-        )
         Timed(
             model=model,
             reward_funcs=score,
-            args=settings,
+            args=trl_settings(folder, len(prompts), samples, tokens, dtype),
             train_dataset=Dataset.from_dict({"prompt": prompts}),
             peft_config=LoraConfig(**lora) if lora else None,
             callbacks=[Turns()],

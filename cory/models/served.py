@@ -148,7 +148,7 @@ class Served:
         if held is None or held.checked or not turns:
             return
         off, bound = server_gap(policy, turns, sampling), tolerance_of(policy.bundle.config)
-        if off >= bound:
+        if not off < bound:  # also where it is no number
             raise ConfigError(
                 f"{policy.name}: the server's log-probabilities are off those computed here by "
                 f"{off:.2g} (at most {bound}): {self._cause(policy, turns, sampling, off)}"

@@ -172,8 +172,9 @@ class Server:
             if self.leaving() or time.monotonic() > deadline:
                 raise ServerGone(self._gone("does not answer yet"))
             await asyncio.sleep(LOOK_S)
-        served = [one for one in answer["data"] if one.get("parent") is None]
-        self.base, self.room = str(served[0]["id"]), int(served[0].get("max_model_len", 0))
+        served = [one for one in answer.get("data", []) if "max_model_len" in one]
+        require(bool(served), f"{self.url} is no vLLM server: it does not say what it serves")
+        self.base, self.room = str(served[0]["id"]), int(served[0]["max_model_len"])
 
     async def _look(self) -> Any:
         """What it serves; None while nobody answers."""
@@ -182,7 +183,7 @@ class Server:
         try:
             async with self._session.get(f"{self.url}/v1/models") as answer:
                 return await answer.json() if answer.status == 200 else None
-        except (aiohttp.ClientError, TimeoutError, OSError):
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
             return None
 
     @asynccontextmanager

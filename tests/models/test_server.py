@@ -187,6 +187,18 @@ def test_a_server_that_disagrees_is_refused_with_the_cause(
     assert cause in str(refused.value)
 
 
+def test_what_is_no_number_agrees_with_nothing(trainer: PPOTrainer, server: VLLMServer) -> None:
+    server.faults = Faults(off=float("nan"))
+    with pytest.raises(ConfigError, match="are off those computed here by nan"):
+        roll_out(trainer, "agent_0")
+
+
+def test_another_kind_of_server_is_refused(trainer: PPOTrainer, server: VLLMServer) -> None:
+    server.context = 0
+    with pytest.raises(ConfigError, match="is no vLLM server: it does not say what it serves"):
+        roll_out(trainer, "agent_0")
+
+
 def test_a_stale_cache_is_refused(trainer: PPOTrainer, server: VLLMServer) -> None:
     server.faults = Faults(stale=True)
     roll_out(trainer, "agent_0")

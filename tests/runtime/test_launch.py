@@ -17,6 +17,7 @@ from cory.runtime import launch
 from tests.support.commands import (
     SOON,
     Command,
+    end,
     last_wins,
     metrics,
     until,
@@ -59,10 +60,7 @@ def train(short: list[str], tmp_path: Path) -> Iterator[Train]:
         return command
 
     yield start
-    for command in started:
-        if command.poll() is None:
-            command.kill()
-            command.wait()
+    end(started)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]  # its stubs are not installed
 import pytest
 
-from tests.support.commands import SOON, last_wins, metrics, until
+from tests.support.commands import SOON, end, last_wins, metrics, until
 from tests.support.vllm_server import VLLMServer
 from tests.support.warm import WarmCommand
 
@@ -60,10 +60,7 @@ def start(short: list[str], tmp_path: Path) -> Iterator[Start]:
         return command
 
     yield run
-    for command in started:
-        if command.poll() is None:
-            command.kill()
-            command.wait()
+    end(started)
 
 
 def records(run_dir: Path) -> bytes:

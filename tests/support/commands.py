@@ -73,6 +73,14 @@ class Command(Said, subprocess.Popen[bytes]):
         return super().wait(timeout)
 
 
+def end(started: Iterable[Any]) -> None:
+    """Kill those of the commands that still run."""
+    for command in started:
+        if command.poll() is None:
+            command.kill()
+            command.wait()
+
+
 def until(condition: Callable[[], Any], timeout: float = PATIENCE) -> float:
     """Wait for the condition; the seconds that it took."""
     began = time.monotonic()

@@ -165,7 +165,9 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        base = {"id": "base", "parent": None, "max_model_len": self.server.context}
+        base: Body = {"id": "base", "parent": None}
+        if self.server.context:
+            base["max_model_len"] = self.server.context
         adapters = [{"id": name, "parent": "base"} for name in self.server.adapters]
         self.answer(200, {"object": "list", "data": [base, *adapters]})
 
