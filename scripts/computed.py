@@ -14,9 +14,8 @@ from collaboration_game import (
     response,
     uniform,
 )
+from papers import COMPUTED
 from skills import falls, specialities, trajectories, unlike_equation_3
-
-from cory.report.papers import COMPUTED
 
 # MAPoRL, section 2: horizons, opponents and tau are printed; rewards and thresholds are ours,
 # chosen so that every state has one equilibrium (R_ind - R_col at most 2 tau)

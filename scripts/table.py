@@ -8,31 +8,24 @@ Nothing is trained.
 """
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
+import archive
 import computed
 import pandas as pd
-import yaml
-
-from cory.config.names import key_of, words_of
-from cory.report import archive
-from cory.report.numbers import Numbers
-from cory.report.pages import markdown_of, write_page
-from cory.report.papers import COMPUTED, Paper, Table, load
-from cory.report.plots import draw_table
-from cory.runs.run_dir import FREE, OVERRIDES, read_record
+from figures import draw_table
+from papers import COMPUTED, Numbers, Table, load, markdown_of
 
 ROOT = Path(__file__).resolve().parent.parent
-PAPERS, SWEEPS = ROOT / "conf" / "paper", ROOT / "conf" / "sweeps"
-# words that do not make another run of the study
-OF_EACH_RUN = {*FREE, "seed", "scale", "fidelity", "hydra", "--config-dir"}
+PAPERS = ROOT / "conf" / "paper"
+BLOCK = re.compile(r"<!-- (\w+) (\w+) -->\n(?:.*?\n)??<!-- end[^>]* -->", re.DOTALL)
 
 
 def show(args: argparse.Namespace) -> None:
     """Print one table, and draw its figure, from the runs of outputs/ and the archive."""
-    paper = load(PAPERS / f"{args.paper}.yaml")
-    table = chosen(args.table, paper)
+    table = chosen(args.table, load(PAPERS / f"{args.paper}.yaml"))
     if table.scales == [COMPUTED]:
         runs, scale = computed.frame(), COMPUTED
     else:
@@ -42,7 +35,7 @@ def show(args: argparse.Namespace) -> None:
         runs = archive.replaced(stored, [archive.run_frame(run_dir) for run_dir in found])
         print(f"{len(found)} runs of {args.outputs}; any others are of {args.archive_file}")
         for run_dir in found if args.archive else []:
-            refuse_others(run_dir)
+            archive.refuse_others(run_dir)
         if args.archive and found:
             archive.write(runs, args.archive_file)
             print("archived; `make report` brings the pages up to date")
@@ -54,25 +47,11 @@ def show(args: argparse.Namespace) -> None:
         print(f"\nFigure: {picture}")
 
 
-def refuse_others(run_dir: Path) -> None:
-    """ValueError unless a finished run is one of the study: committed code, its sweep's words."""
-    record = read_record(run_dir) or {}
-    if not record.get("clean"):
-        raise ValueError(f"--archive: the code of {run_dir} differed from the last commit")
-    paper, _, run = record["experiment"].partition("/")
-    runs = yaml.safe_load((SWEEPS / f"{paper}.yaml").read_text(encoding="utf-8"))["runs"]
-    typed = (run_dir / OVERRIDES).read_text(encoding="utf-8").splitlines()
-    own = {word for word in typed if key_of(word).partition(".")[0] not in OF_EACH_RUN}
-    if other := own ^ {*words_of(runs, run, record["scale"])}:
-        raise ValueError(f"--archive: {run_dir} and its sweep differ in {', '.join(sorted(other))}")
-
-
-def chosen(name: str, paper: Paper) -> Table:
+def chosen(name: str, tables: dict[str, Table]) -> Table:
     """A table of a paper; ValueError names those that there are."""
-    if name not in paper.tables:
-        known = ", ".join(paper.tables)
-        raise ValueError(f"table {name} must be one of {known}")
-    return paper.tables[name]
+    if name not in tables:
+        raise ValueError(f"table {name} must be one of {', '.join(tables)}")
+    return tables[name]
 
 
 def everything(args: argparse.Namespace) -> None:
@@ -80,10 +59,38 @@ def everything(args: argparse.Namespace) -> None:
     runs = archive.by_experiment(pd.read_parquet(args.archive_file))
     runs |= archive.by_experiment(computed.frame())
     for path in sorted(PAPERS.glob("*.yaml")):
-        page = args.docs / f"{path.stem}.md"
-        for changed in write_page(page, load(path), runs):
-            print(f"written: {changed}")
+        write_page(args.docs / f"{path.stem}.md", load(path), runs)
     print("every page holds the numbers of the archive")
+
+
+def write_page(page: Path, tables: dict[str, Table], runs: archive.Runs) -> None:
+    """Fill the blocks of a page, whose words are written by hand, and draw its figures.
+
+    Between `<!-- fig3 small -->` and `<!-- end -->` comes the table fig3 of the runs at small
+    scale; the end then says of which days and commits they are.
+    """
+
+    def filled(block: re.Match[str]) -> str:
+        name, scale = block.groups()
+        numbers = Numbers(chosen(name, tables), runs, scale)
+        parts = [markdown_of(numbers)]
+        if numbers.table.figure is not None:
+            picture = f"figures/{page.stem}_{name}_{scale}.png"
+            draw_table(numbers, page.parent / picture)
+            parts.insert(0, f"![{numbers.table.title}]({picture})")
+        end = "" if scale == COMPUTED else f": runs of {origin(numbers)}"
+        return "\n".join([f"<!-- {name} {scale} -->", "\n\n".join(parts), f"<!-- end{end} -->"])
+
+    page.write_text(BLOCK.sub(filled, page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def origin(numbers: Numbers) -> str:
+    """Days and commits of the runs of a table: `2026-11-01 to 2026-11-03, commits 0123456`."""
+    shown = [numbers.curve_of(row, one) for row in numbers.rows for one in numbers.columns]
+    commits = sorted({str(one) for lines in shown for one in lines.commit.unique()})
+    days = sorted({str(day) for lines in shown for day in lines.date.unique()})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return f"{when}, commits {', '.join(commits)}"
 
 
 def main() -> None:

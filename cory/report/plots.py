@@ -1,9 +1,5 @@
-"""Figures in one style: curves with a band over seeds, grouped bars, scatter.
+"""Curves with a band over seeds: of a run (its curves.png), and of `cory-compare --curves`."""
 
-Of a paper's table, of a run (its curves.png), and of `cory-compare --curves`.
-"""
-
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +14,6 @@ from matplotlib.rcsetup import cycler
 from matplotlib.ticker import MaxNLocator
 
 from cory.report.hints import AGENT
-from cory.report.numbers import Numbers
 from cory.report.runs import TITLES, judged_by, read_metrics, split_name
 
 # Okabe and Ito's colours, told apart by colour-blind readers; their yellow is lost on white
@@ -26,7 +21,6 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = "os^DvPX<"
 LETTERS, LINE = 16, 8  # of a legend in an inch; that its line and gap take
 MANY = 20  # points of a line from which on they have no markers
-DATA = "Data"  # the PNG's field that holds a digest of what is drawn
 STYLE = {
     "axes.prop_cycle": cycler(color=COLOURS),  # C0 is the first of them
     "font.size": 9.0,
@@ -84,95 +78,10 @@ def add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
         figure.legend(handles.values(), handles, loc="outside lower center", ncols=max(1, columns))
 
 
-def save(figure: Figure, path: Path, digest: str = "") -> None:
-    """Write a PNG; digest: of what is drawn, which stays with it."""
+def save(figure: Figure, path: Path) -> None:
+    """Write a PNG, which does not say by which version of matplotlib."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={DATA: digest, "Software": None})
-
-
-def draw_table(numbers: Numbers, path: Path) -> bool:
-    """Draw a table's figure into a PNG; returns whether the file was written anew.
-
-    It is not where the file shows the same numbers, as other versions of matplotlib draw them.
-    """
-    figure = numbers.table.figure
-    assert figure is not None
-    columns = [column for column in figure.columns if column in numbers.columns]
-    lines = {
-        (row.name, column): numbers.curve_of(row, column)[["seed", "iteration", "value"]]
-        for row in numbers.rows
-        for column in columns
-    }
-    shown = {key: own.to_numpy().round(9).tolist() for key, own in lines.items()}
-    digest = hashlib.sha256(repr((figure, shown)).encode()).hexdigest()[:16]
-    if path.exists() and f"{DATA}\0{digest}".encode() in path.read_bytes():  # a text of the PNG
-        return False
-    with mpl.rc_context(STYLE):
-        drawing, axes = panels(len(columns) if figure.kind == "curves" else 1)
-        if figure.kind == "curves":
-            draw_curves(numbers, columns, axes)
-        elif figure.kind == "bars":
-            drawing.set_size_inches(max(5.4, 1.1 * len(numbers.rows)), 3.4)
-            draw_bars(numbers, columns, axes[0])
-        else:
-            draw_scatter(numbers, columns, axes[0])
-        add_legend(drawing, axes)
-        save(drawing, path, digest)
-    return True
-
-
-def draw_curves(numbers: Numbers, columns: Sequence[str], axes: Sequence[Axes]) -> None:
-    """A panel for each column, a line for each row."""
-    figure = numbers.table.figure
-    assert figure is not None
-    for panel, column in zip(axes, columns, strict=True):
-        for number, row in enumerate(numbers.rows):
-            lines = numbers.curve_of(row, column)
-            if not lines.empty:
-                by_seed = (own.set_index("iteration").value for _, own in lines.groupby("seed"))
-                curve(panel, list(by_seed), number).set_label(row.name)
-        panel.set_title(figure.name or column, fontsize=9)
-        panel.set_xlabel(figure.over)
-        panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-
-
-def draw_bars(numbers: Numbers, columns: Sequence[str], axes: Axes) -> None:
-    """A group for each row, a bar for each column; whiskers: standard deviation over seeds."""
-    width, means = 0.8 / len(columns), []
-    for number, column in enumerate(columns):
-        values = [numbers.values[row.name, column] for row in numbers.rows]
-        known = [(place, seeds) for place, seeds in enumerate(values) if not seeds.empty]
-        x = [place + (number - (len(columns) - 1) / 2) * width for place, _ in known]
-        heights = [float(seeds.mean()) for _, seeds in known]
-        spread = [seeds.std() for _, seeds in known]
-        axes.bar(x, heights, width * 0.92, yerr=spread, color=f"C{number}", label=column,
-                 error_kw={"lw": 0.8, "ecolor": "#333333"})  # fmt: skip
-        means += heights
-    names = [row.name.replace(", ", ",\n").replace(": ", ":\n") for row in numbers.rows]
-    axes.set_xticks(range(len(names)), names)
-    axes.grid(visible=False, axis="x")
-    if min(means) > 0.5 * max(means):  # near one another: told apart above a floor
-        axes.set_ylim(bottom=min(means) - 0.4 * (max(means) - min(means)))
-    if len(columns) == 1:
-        axes.set_ylabel(columns[0])
-
-
-def draw_scatter(numbers: Numbers, columns: Sequence[str], axes: Axes) -> None:
-    """The second column against the first, a point for each row; whiskers: standard deviations.
-
-    A group of rows has one colour, a label one marker.
-    """
-    across, up = columns
-    groups = list(dict.fromkeys(row.group for row in numbers.rows))
-    labels = list(dict.fromkeys(row.label for row in numbers.rows))
-    for row in numbers.rows:
-        x, y = numbers.values[row.name, across], numbers.values[row.name, up]
-        axes.errorbar(
-            x.mean(), y.mean(), xerr=x.std(), yerr=y.std(), lw=0.8, markersize=5,
-            color=f"C{groups.index(row.group)}", label=row.name,
-            marker=MARKERS[labels.index(row.label) % len(MARKERS)],
-        )  # fmt: skip
-    axes.set(xlabel=across, ylabel=up)
+    figure.savefig(path, metadata={"Software": None})
 
 
 def draw_run(run_dir: Path, path: Path) -> None:

@@ -33,6 +33,7 @@ from tests.support.commands import ROOT, Command
 
 # in environments of their own; and what is imported by another
 ELSEWHERE = {"golden", "golden_estimators", "computed", "collaboration_game", "skills", "peers"}
+ELSEWHERE |= {"archive", "figures", "papers"}
 SCRIPTS = sorted({path.stem for path in (ROOT / "scripts").glob("*.py")} - ELSEWHERE)
 # one process, which imports once for all of them
 START = """

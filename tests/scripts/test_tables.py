@@ -9,18 +9,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import archive
 import computed
 import pandas as pd
 import pytest
 import yaml
-from table import refuse_others
+from archive import finished, refuse_others, run_frame
+from figures import draw_curves
+from papers import COMPUTED, Numbers, Table, at_the_end, decimals, load, markdown_of
+from table import write_page
 
-from cory.report import archive
-from cory.report.archive import finished, run_frame
-from cory.report.numbers import Numbers, at_the_end, decimals, paired
-from cory.report.pages import markdown_of, write_page
-from cory.report.papers import COMPUTED, Paper, load
-from cory.report.plots import draw_curves, panels
+from cory.report.numbers import paired
+from cory.report.plots import panels
 from cory.runs.run_dir import OVERRIDES, RECORD
 from tests.support.composing import CONF, ROOT, jobs, options
 from tests.support.recorded_runs import record_run
@@ -60,7 +60,7 @@ def rows(experiment: str, agent: str, shift: float, right: float) -> pd.DataFram
 
 
 @pytest.fixture
-def paper(tmp_path: Path) -> Paper:
+def paper(tmp_path: Path) -> dict[str, Table]:
     path = tmp_path / "some.yaml"
     path.write_text(yaml.safe_dump(FILE, sort_keys=False), encoding="utf-8")
     load.cache_clear()
@@ -74,9 +74,9 @@ def runs() -> archive.Runs:
 
 
 def test_a_table_has_means_differences_and_what_is_printed(
-    paper: Paper, runs: archive.Runs
+    paper: dict[str, Table], runs: archive.Runs
 ) -> None:
-    text = markdown_of(Numbers(paper.tables["tab1"], runs, "small"))
+    text = markdown_of(Numbers(paper["tab1"], runs, "small"))
     head, _, first, second, *rest = text.splitlines()
     assert head == "| small scale | score | right % | seeds |"
     # the last ten of 13 values, 3 to 12: seeds 7.5, 17.5, 27.5; right .5, .51, .52
@@ -89,26 +89,28 @@ def test_a_table_has_means_differences_and_what_is_printed(
 
 
 def test_a_page_keeps_its_words_and_gets_its_numbers(
-    tmp_path: Path, paper: Paper, runs: archive.Runs
+    tmp_path: Path, paper: dict[str, Table], runs: archive.Runs
 ) -> None:
     page = tmp_path / "some.md"
     page.write_text("Before.\n\n<!-- tab1 small -->\nold\n<!-- end -->\n\nAfter.\n")
-    assert len(write_page(page, paper, runs)) == 2  # the page and a figure
+    write_page(page, paper, runs)
+    assert (tmp_path / "figures" / "some_tab1_small.png").exists()
     text = page.read_text()
     assert text.startswith(
         "Before.\n\n<!-- tab1 small -->\n![Table 1](figures/some_tab1_small.png)"
     )
     assert text.endswith("<!-- end: runs of 2026-11-28, commits abc1234 -->\n\nAfter.\n")
     assert "old" not in text
-    assert write_page(page, paper, runs) == []
+    write_page(page, paper, runs)
+    assert page.read_text() == text
     page.write_text("<!-- tab9 small -->\n<!-- end -->\n")
-    with pytest.raises(ValueError, match="tab9 is not a table of this paper"):
+    with pytest.raises(ValueError, match="table tab9 must be one of tab1"):
         write_page(page, paper, runs)
 
 
-def test_curves_have_a_line_for_each_row(paper: Paper, runs: archive.Runs) -> None:
+def test_curves_have_a_line_for_each_row(paper: dict[str, Table], runs: archive.Runs) -> None:
     figure, axes = panels(1)
-    draw_curves(Numbers(paper.tables["tab1"], runs, "small"), ["score"], axes)
+    draw_curves(Numbers(paper["tab1"], runs, "small"), ["score"], axes)
     assert figure.axes == axes
     first, second = axes[0].get_lines()
     assert list(first.get_xdata()) == list(range(13))
@@ -155,6 +157,10 @@ def test_make_report_changes_nothing_on_a_clean_checkout(tmp_path: Path) -> None
     command = [sys.executable, "scripts/table.py", "--all", "--docs", str(docs)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["every page holds the numbers of the archive"]
+    for page in DOCS.glob("*.md"):
+        assert (docs / page.name).read_text() == page.read_text()
+    drawn = {path.name for path in (DOCS / "figures").iterdir()}
+    assert {path.name for path in (docs / "figures").iterdir()} == drawn
 
 
 def test_what_is_computed_is_what_the_papers_say() -> None:
@@ -240,7 +246,7 @@ LACKING = ("_star", "_adapters", "_union", "_from_base")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_table_is_run_by_the_sweep_of_its_name(name: str) -> None:
     known = set(options("experiment"))
-    for key, table in load(CONF / "paper" / f"{name}.yaml").tables.items():
+    for key, table in load(CONF / "paper" / f"{name}.yaml").items():
         if table.scales == [COMPUTED]:
             continue
         swept = {run for run, _ in jobs(f"{name}/{key}")}
@@ -252,6 +258,6 @@ def test_every_table_is_run_by_the_sweep_of_its_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_sweep_of_a_paper_has_a_table(name: str) -> None:
-    tables = set(load(CONF / "paper" / f"{name}.yaml").tables)
+    tables = set(load(CONF / "paper" / f"{name}.yaml"))
     sweeps = {sweep for sweep in options("sweep") if sweep.startswith(f"{name}/")}
     assert sweeps and {sweep.partition("/")[2] for sweep in sweeps} <= tables

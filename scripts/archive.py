@@ -10,11 +10,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
+import yaml
 from omegaconf import OmegaConf
 
+from cory.config.names import key_of, words_of
 from cory.runs.files import read_lines, write_whole
 from cory.runs.run_dir import (
+    FREE,
     METRICS,
+    OVERRIDES,
     RECORD,
     SAMPLES,
     read_benchmarks,
@@ -22,6 +26,9 @@ from cory.runs.run_dir import (
     read_settings,
 )
 
+SWEEPS = Path(__file__).resolve().parent.parent / "conf" / "sweeps"
+# words that do not make another run of the study
+OF_EACH_RUN = {*FREE, "seed", "scale", "fidelity", "hydra", "--config-dir"}
 RUN = ["scale", "experiment", "seed"]
 KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/", "transfer/",
         "rollout/distinct_2/", "rollout/truncated_share/")  # fmt: skip
@@ -94,3 +101,16 @@ def run_frame(run_dir: Path) -> pd.DataFrame:
         date=record["began"][:10],
         settings=json.dumps(settings, separators=(",", ":")),
     )
+
+
+def refuse_others(run_dir: Path) -> None:
+    """ValueError unless a finished run is one of the study: committed code, its sweep's words."""
+    record = read_record(run_dir) or {}
+    if not record.get("clean"):
+        raise ValueError(f"--archive: the code of {run_dir} differed from the last commit")
+    paper, _, run = record["experiment"].partition("/")
+    runs = yaml.safe_load((SWEEPS / f"{paper}.yaml").read_text(encoding="utf-8"))["runs"]
+    typed = (run_dir / OVERRIDES).read_text(encoding="utf-8").splitlines()
+    own = {word for word in typed if key_of(word).partition(".")[0] not in OF_EACH_RUN}
+    if other := own ^ {*words_of(runs, run, record["scale"])}:
+        raise ValueError(f"--archive: {run_dir} and its sweep differ in {', '.join(sorted(other))}")
