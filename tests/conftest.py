@@ -1,7 +1,5 @@
 """What holds for every test, before anything large is imported."""
 
-from __future__ import annotations
-
 import gc
 import os
 

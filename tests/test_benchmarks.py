@@ -1,7 +1,5 @@
 """Benchmarks by the real harness on a shipped model, with questions of our own; no network."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`python -m cory.train` as a user calls it: records, repeatability, sweeps, failures."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How processes share work, in the old order; random numbers by key."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """README and docs/: every link, heading, file, name and metric that they mention exists."""
 
-from __future__ import annotations
-
 import ast
 import re
 from itertools import chain

@@ -6,8 +6,6 @@ rounding. In bfloat16 and 4 bits a few tokens differ; there the log-probabilitie
 training have to be close, and the update has to move the policy.
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Imports inside cory/ point down only, and each outside library has its place."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """requirements.lock, and what else fixes an environment: it fits what pyproject.toml asks for."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

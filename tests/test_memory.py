@@ -1,7 +1,5 @@
 """What a run needs: arithmetic by hand, and what torch and the libraries really hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`from cory import run, load_team`: the examples of docs/agents.md, and what they promise."""
 
-from __future__ import annotations
-
 import os
 import re
 from functools import partial

@@ -1,7 +1,5 @@
 """Every command of the README runs, with settings that make it short."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What was typed, and where it would write: refused in one line that names key, value and rule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Toy tasks are learnt, from scores and from games."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Multiagent Finetuning: who speaks, who learns what, and that nobody else moves."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

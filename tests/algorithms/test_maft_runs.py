@@ -1,7 +1,5 @@
 """Multiagent Finetuning that was stopped and goes on, and debates of a model behind an endpoint."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

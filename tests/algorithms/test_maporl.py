@@ -1,7 +1,5 @@
 """MAPoRL's arrangement: who sits where, who learns when, what is paid; on tiny random models."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Agents that differ: what a block of `members` says reaches its agent, and no other one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One step of CORY is read in few files: all functions of the package that it calls, one by one."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import FrameType

@@ -1,7 +1,5 @@
 """Every algorithm on prompts of one's own: texts and chat messages, with and without answers."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

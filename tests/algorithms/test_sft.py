@@ -1,7 +1,5 @@
 """Supervised fine-tuning on answers that the data give, and imitation of the best debates."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

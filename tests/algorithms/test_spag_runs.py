@@ -1,7 +1,5 @@
 """SPAG through the command line: chains of stages, layouts that agree, kills, a teacher."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`algorithm=team`: an episode that is a function of the user's."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

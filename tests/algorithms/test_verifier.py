@@ -1,7 +1,5 @@
 """A verifier learns from a frozen model's answers, is measured, and judges as it was trained."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

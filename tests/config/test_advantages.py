@@ -1,7 +1,5 @@
 """`advantages=` as it is typed, in sweeps, and from experiments; and who refuses it."""
 
-from __future__ import annotations
-
 import pytest
 
 from cory.config import ConfigError

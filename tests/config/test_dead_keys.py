@@ -4,8 +4,6 @@ The name of an attribute does not tell whose it is: `temperature` belongs to fiv
 settings. mypy knows the type of what stands before the dot.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections import defaultdict

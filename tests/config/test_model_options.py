@@ -1,7 +1,5 @@
 """Models by name, by path alone, and how they are trained: conf/model and conf/adapter."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """conf/sweeps: the runs behind tables and figures, and the words that they stand for."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 

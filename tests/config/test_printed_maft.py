@@ -1,7 +1,5 @@
 """What the paper of Multiagent Finetuning prints of its settings, as experiments have it."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

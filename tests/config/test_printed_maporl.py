@@ -1,7 +1,5 @@
 """What MAPoRL's paper prints of its settings and its released code has, as experiments have it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

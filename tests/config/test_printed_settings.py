@@ -1,7 +1,5 @@
 """CORY's experiments have what tables 1 and 2 print; any paper's preset is what its files say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

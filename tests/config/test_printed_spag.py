@@ -1,7 +1,5 @@
 """What SPAG's paper prints of its settings and its released code has, as experiments have it."""
 
-from __future__ import annotations
-
 import pytest
 from omegaconf import DictConfig, OmegaConf
 

@@ -3,8 +3,6 @@
 A row: what is typed (several are parted by ` ; `), and a part of each line that refuses it.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from functools import cache

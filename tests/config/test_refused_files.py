@@ -1,7 +1,5 @@
 """Models and data that cannot be used are refused in one line that names file and reason."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A chat model behind an endpoint: asked once for everything, and patiently."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What an evaluation says about debates, by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Models that measure diversity, on tiny random weights: by hand, in any batches and padding."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Evaluations: who is asked what, how it is counted, and that no answer is lost or asked twice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Held-out games: win rates, their errors, who plays whom, and going on after a kill."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

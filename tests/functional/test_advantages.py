@@ -1,7 +1,5 @@
 """Advantages, groups of turns and the scale of scores, by hand."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Credit of turns, and what became of right and wrong answers, by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import pytest

@@ -1,7 +1,5 @@
 """MAPoRL's credit, worked by hand from Definition 1 and Tables 1 and 2."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

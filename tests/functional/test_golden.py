@@ -1,7 +1,5 @@
 """Our functions against the stored results of TRL 0.11.4 (written by scripts/golden.py)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Log-probabilities in slabs, masks, padding and repetition."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

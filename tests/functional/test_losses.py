@@ -1,7 +1,5 @@
 """Losses of steps in a run and of utterances spoken before, and learning rates."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

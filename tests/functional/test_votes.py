@@ -1,7 +1,5 @@
 """Votes, diversity, what debates teach; pass@k, intervals, verdicts and their AUC, by hand."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Hashable

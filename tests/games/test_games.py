@@ -1,7 +1,5 @@
 """Word games apart from the rules: transcripts, target words, prompts."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Mentions of the word and guesses, for both judges; scripted players."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Agents of a finished run are asked again: alone, in their roles, in a debate, by the script."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

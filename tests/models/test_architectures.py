@@ -3,8 +3,6 @@
 Random models, 32 wide, of two layers, with windows of attention that are shorter than the contexts.
 """
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Context lengths; LongRoPE models end where their first set of rotary frequencies does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Parameters under DeepSpeed: settings, stages, rates, and policies that share one engine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Chat models of the families of conf/model, tiny and random: from their prompts to export."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sampling: what a response depends on; contexts are read once, several adapters together."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The papers' chat models: their conf files, and small ones of the same architectures."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Models from elsewhere: nothing that they hold is run, and a line says so; one is unpacked."""
 
-from __future__ import annotations
-
 import ast
 import io
 import json

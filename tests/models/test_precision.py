@@ -2,8 +2,6 @@
 
 Attention over a few rows at once has the same bits as over all of them; a CPU chooses products."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """hardware.sampler=vllm, beside a stand-in for the server: weights, tokens, seeds, disagreement."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from collections.abc import Iterator

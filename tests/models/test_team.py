@@ -1,7 +1,5 @@
 """The models of a team: which weights train, and how its value heads and adapters begin."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

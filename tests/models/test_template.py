@@ -1,7 +1,5 @@
 """What chat templates are handed: arguments, a date, a system prompt; refused where it is lost."""
 
-from __future__ import annotations
-
 import datetime
 import shlex
 from pathlib import Path

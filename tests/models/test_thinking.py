@@ -1,7 +1,5 @@
 """What a model says to itself: trained like the rest, counted apart, and shown to nobody else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

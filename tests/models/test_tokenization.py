@@ -3,8 +3,6 @@
 Chat templates stand around every prompt, once, in training and evaluation alike.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

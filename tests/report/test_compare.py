@@ -1,7 +1,5 @@
 """Groups of runs: what is pooled, differences by seed, curves, and `cory-compare`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The end of a run: numbers of the table of before and after, what is said of them, hints."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """reward=classifier: reward models and sequence classifiers, in any precision."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """reward=exact_match and what the task judges; reward=sum: several rewards, weighted and added."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast

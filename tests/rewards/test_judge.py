@@ -1,7 +1,5 @@
 """reward=judge: a chat model grades, its grades are read, and each is paid for once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

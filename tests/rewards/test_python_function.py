@@ -1,7 +1,5 @@
 """reward=python: a function written for TRL's GRPOTrainer scores here, and mistakes are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Debates: who spoke, in which order, seeing exactly what; with scripts instead of models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any

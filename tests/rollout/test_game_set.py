@@ -1,7 +1,5 @@
 """Collecting games: nothing that was over is lost; opponents are loaded when they play."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Games side by side: who speaks when, what is shown, and when a game drops out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

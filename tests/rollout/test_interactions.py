@@ -1,7 +1,5 @@
 """Who speaks when and sees what; chat messages stay in front of everything."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Plays are coroutines; what they ask together is one batch, in the order of the episodes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Checkpoints: all of a run's state, whole or not at all, and damage is recognised."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

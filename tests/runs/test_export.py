@@ -1,7 +1,5 @@
 """Agents leave as folders that other programs load, and runs start from them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """W&B, TensorBoard and trackio: what they hold, also of a resumed run, and where they cannot be."""
 
-from __future__ import annotations
-
 import math
 import shlex
 import socket

@@ -1,7 +1,5 @@
 """Files that survive a kill, and records on resume: cut back to what the checkpoint knows."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Whose run a directory holds: only an empty folder, or this run, may be written into."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

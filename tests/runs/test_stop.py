@@ -1,7 +1,5 @@
 """Requests to stop: any process's counts for all, and the reason says what is saved."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The agents of the best iteration stay in best/, also where the run is killed and goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

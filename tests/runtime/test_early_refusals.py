@@ -1,7 +1,5 @@
 """What a command refuses before any worker starts: at once, leaving nothing."""
 
-from __future__ import annotations
-
 import errno
 import json
 from pathlib import Path

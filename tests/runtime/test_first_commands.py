@@ -1,7 +1,5 @@
 """What somebody with a model, prompts and words of their own types first, and is told."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The command: its processes start, stop on request, and end together."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

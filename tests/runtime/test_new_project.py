@@ -1,7 +1,5 @@
 """`cory-new`: the folder that it makes, and that what its README says to type works there."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Nothing is lost: killed, stopped, out of disk, diverged, gone on with to more iterations."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """Whole runs with hardware.sampler=vllm: it starts its server, and neither's end loses anything."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

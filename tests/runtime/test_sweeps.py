@@ -1,7 +1,5 @@
 """The jobs of a sweep, and the number that each tells a sweeper."""
 
-from __future__ import annotations
-
 import json
 import math
 import signal

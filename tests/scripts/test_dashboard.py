@@ -1,7 +1,5 @@
 """scripts/dashboard.py: what the page says becomes sections and panels of a workspace."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

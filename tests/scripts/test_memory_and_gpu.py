@@ -1,7 +1,5 @@
 """scripts/memory.py and scripts/gpu.py: hours by hand, estimates, limits of time, numbers."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace

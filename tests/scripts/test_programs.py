@@ -1,7 +1,5 @@
 """Scripts start; the page of settings; mistakes in steps; toy game and skill model by hand."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

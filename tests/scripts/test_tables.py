@@ -1,7 +1,5 @@
 """Tables, figures and pages of results, from made-up runs and the archive; what papers name."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Multiagent Finetuning on tiny random models, built as worker.py builds it."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from typing import Any
 

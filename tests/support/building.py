@@ -1,7 +1,5 @@
 """Trainers on tiny random models, built as worker.py builds them, without a run directory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path

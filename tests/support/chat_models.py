@@ -4,8 +4,6 @@ The tokenizers are small byte-level ones with a family's special tokens; the tem
 tests/models/templates, say what the family's own say, without tools and images.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

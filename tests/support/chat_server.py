@@ -1,7 +1,5 @@
 """A stand-in for a server of chat models: answers as a test says, keeps what it was asked."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -30,7 +28,7 @@ CONFIG = EndpointConfig(
 )
 
 
-def judge(server: ChatServer, **settings: Any) -> JudgeConfig:
+def judge(server: "ChatServer", **settings: Any) -> JudgeConfig:
     """A judge on that server, of grades from 0 to 10."""
     endpoint = CONFIG.model_dump() | {"base_url": server.url, "key_variable": None}
     config = JudgeConfig(

@@ -1,7 +1,5 @@
 """The one place that says how close two numbers have to be."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

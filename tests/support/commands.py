@@ -1,7 +1,5 @@
 """`python -m cory.train` in processes of its own, and what runs on their behalf."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

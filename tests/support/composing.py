@@ -5,8 +5,6 @@
 A choice of options is composed once per process.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Sequence
 from functools import cache

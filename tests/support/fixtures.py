@@ -1,7 +1,5 @@
 """Fixtures of all tests: real models of a few thousand weights, built once per session."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Settings of word games, as conf/ has them, with changes."""
 
-from __future__ import annotations
-
 import copy
 
 from omegaconf import OmegaConf

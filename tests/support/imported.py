@@ -4,11 +4,10 @@ What a run imports when it needs it is imported here too, and what libraries loo
 (Hydra its plugins, matplotlib its fonts) has been looked up.
 """
 
-from __future__ import annotations
-
 import gc
 import io
 import pkgutil
+from contextlib import suppress
 from importlib import import_module
 
 import datasets.packaged_modules
@@ -27,7 +26,8 @@ from cory.runtime.hydra_setup import compose
 __all__ = ["cory", "datasets", "deepspeed", "matplotlib", "pandas", "tests", "transformers"]
 
 for module in pkgutil.walk_packages(cory.__path__, "cory."):
-    import_module(module.name)
+    with suppress(ModuleNotFoundError):  # of an extra that is not installed
+        import_module(module.name)
 
 compose()  # Hydra has looked for its plugins, and files that most runs need have been read
 

@@ -1,7 +1,5 @@
 """A random Llama of a few thousand weights, with a tokenizer like those of its chat models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

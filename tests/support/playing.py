@@ -1,7 +1,5 @@
 """Word games on the tiny random model, built as worker.py builds them, without a sweep."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

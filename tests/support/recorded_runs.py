@@ -1,7 +1,5 @@
 """Run folders with made-up records, for tests of what reads them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

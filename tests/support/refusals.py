@@ -1,7 +1,5 @@
 """What a user's mistake is answered with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

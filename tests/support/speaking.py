@@ -1,7 +1,5 @@
 """Actors without models: a function says what each of them responds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,10 +25,10 @@ class Script:
         self.say, self.room = say, fits
         self.shown: list[tuple[str, str, int, list[Context]]] = []
 
-    def __getitem__(self, agent: str) -> ScriptedActor:
+    def __getitem__(self, agent: str) -> "ScriptedActor":
         return ScriptedActor(agent, self)
 
-    def values(self) -> list[ScriptedActor]:
+    def values(self) -> list["ScriptedActor"]:
         """None is there before it is named."""
         return []
 

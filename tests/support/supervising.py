@@ -1,7 +1,5 @@
 """Verifiers on tiny random models, built as worker.py builds them, without a run directory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A stand-in for a vLLM server: the same protocol, answered by the library's model and PEFT."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import threading

@@ -4,8 +4,6 @@ W&B has no supported reader. The log is a LevelDB log behind a header of seven b
 are messages of `wandb.proto`, which W&B keeps private, so this may have to follow a new version.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Iterator

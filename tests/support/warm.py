@@ -9,8 +9,6 @@ names, is tested with `Command`.
 The process that is forked is started once per session, and ends with it.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

@@ -1,7 +1,5 @@
 """Files of made-up rows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

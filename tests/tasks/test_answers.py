@@ -1,7 +1,5 @@
 """Numbers, labels, options, texts and formulas that responses end with; what is equal."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The data sets of the papers: prompts as printed, answers as read, and rows that are refused."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

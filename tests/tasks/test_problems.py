@@ -1,7 +1,5 @@
 """Generated problems: the worked answers are right, and no question is in two parts."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """Prompts of one's own: files, parts that share nothing, answers, templates, and every refusal."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import date

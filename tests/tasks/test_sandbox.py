@@ -1,7 +1,5 @@
 """Untrusted programs: what they may do, what each forbidden action ends with, and attacks."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

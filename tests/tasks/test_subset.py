@@ -1,7 +1,5 @@
 """So many training and test problems, the same for every run, none in both; instructions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

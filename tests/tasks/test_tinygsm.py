@@ -1,7 +1,5 @@
 """TinyGSM: questions whose answers are computed, kept or left out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

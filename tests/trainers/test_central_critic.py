@@ -1,7 +1,5 @@
 """A critic that sees all agents' answers: which it is shown, and what is computed from them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """From the settings to the update: which advantages, of what groups, in which loss."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

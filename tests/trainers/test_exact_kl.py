@@ -1,7 +1,5 @@
 """The exact KL and entropy in the loss, averages over a few turns, and a step with all in bf16."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

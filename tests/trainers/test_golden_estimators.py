@@ -5,8 +5,6 @@ each, on a tiny model with other log-probabilities than those at roll-out and of
 that each bound of the ratio is met with advantages of both signs.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Rows of a batch, minibatches of fewer rows than processes, and the rate of each step."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

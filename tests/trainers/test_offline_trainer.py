@@ -1,7 +1,5 @@
 """Updates on stored games: their references, their weights, their loss, and going on with them."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

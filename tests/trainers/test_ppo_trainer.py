@@ -1,7 +1,5 @@
 """One iteration: what it credits, reports and refuses, and what it must leave alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

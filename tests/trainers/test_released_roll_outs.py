@@ -1,7 +1,5 @@
 """Roll-outs as the released code of CORY makes them: with dropout, and with the end's text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A run stops when its first update moves nothing, or moves what it must not; none is random."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The trainer of examples: minibatches, iterations without any, losses that are no numbers."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

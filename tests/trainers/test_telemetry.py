@@ -1,7 +1,5 @@
 """What is logged about collapse and about what agents take from each other."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

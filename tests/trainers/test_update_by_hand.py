@@ -4,8 +4,6 @@ Everything is switched on, and every number differs from its neighbour: an updat
 out, or takes one setting for another, gives other numbers.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
