@@ -93,7 +93,7 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def wanted(tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measurement:
+def wanted(tasks: Path, tmp_path: Path, monkeypatch) -> Measurement:
     """Of a finished run whose agents are the shipped model."""
     # its own 14,000 tasks take twenty seconds to list
     monkeypatch.setattr("lm_eval.tasks.TaskManager", partial(TaskManager, include_defaults=False))
@@ -101,7 +101,7 @@ def wanted(tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Meas
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[Any]]:
+def answers(monkeypatch) -> Callable[[str], list[Any]]:
     """What was said to each question of a task, in the order of the questions."""
     outputs: list[Any] = []
     evaluate = lm_eval.simple_evaluate
@@ -148,9 +148,7 @@ def likelihoods(model: Any, text: str) -> list[float]:
 
 
 @pytest.mark.slow
-def test_a_paper_has_its_numbers_and_their_mean_once(
-    wanted: Measurement, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_paper_has_its_numbers_and_their_mean_once(wanted: Measurement, monkeypatch) -> None:
     wanted = replace(wanted, agent="agent_0", suite="own")
     assert "geometric_mean" not in suite_scores(wanted, SUITE, ["normed"])
     found = suite_scores(wanted, SUITE, ["choice", "normed"])
@@ -191,9 +189,7 @@ def test_an_adapter_is_measured_on_its_base_and_the_base_alone(
 
 
 @pytest.mark.slow
-def test_a_chat_model_is_asked_in_the_template_of_its_run(
-    wanted: Measurement, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chat_model_is_asked_in_the_template_of_its_run(wanted: Measurement, monkeypatch) -> None:
     (wanted.run_dir / "agents" / "agent_0" / "chat_template.jinja").write_text(TEMPLATE)
     config = OmegaConf.load(wanted.run_dir / "config.yaml")
     config.model.chat = True
@@ -234,11 +230,7 @@ def test_a_chat_model_is_asked_in_the_template_of_its_run(
     ("said", "heard"), [("<think>zz</think> good zz more", "good "), ("<think>good", "")]
 )
 def test_thinking_is_private_and_not_ended_as_an_answer(
-    wanted: Measurement,
-    monkeypatch: pytest.MonkeyPatch,
-    answers: Callable[[str], list[Any]],
-    said: str,
-    heard: str,
+    wanted: Measurement, monkeypatch, answers: Callable[[str], list[Any]], said: str, heard: str
 ) -> None:
     config = OmegaConf.load(wanted.run_dir / "config.yaml")
     config.model.chat, config.model.thinking = True, "private"
@@ -261,7 +253,7 @@ def test_of_a_team_the_last_answer_counts(
     wanted: Measurement,
     answers: Callable[[str], list[Any]],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ) -> None:
     cory = measurement(tmp_path / "cory", tasks, "algorithm=cory")
     cory = replace(cory, team=True, batch_size=None, max_tokens=7)
@@ -294,11 +286,7 @@ def test_of_a_team_the_last_answer_counts(
     ],
 )
 def test_what_cannot_be_measured_is_a_line_before_a_model_is_loaded(
-    how: dict[str, Any],
-    task: str,
-    line: str,
-    wanted: Measurement,
-    monkeypatch: pytest.MonkeyPatch,
+    how: dict[str, Any], task: str, line: str, wanted: Measurement, monkeypatch
 ) -> None:
     monkeypatch.setattr(benchmarks, "ModelBundle", lambda *words: pytest.fail("loaded"))
     with pytest.raises(ConfigError, match=line):
@@ -306,12 +294,7 @@ def test_what_cannot_be_measured_is_a_line_before_a_model_is_loaded(
 
 
 @pytest.mark.slow
-def test_the_command_prints_a_table(
-    tasks: Path,
-    wanted: Measurement,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_command_prints_a_table(tasks: Path, wanted: Measurement, monkeypatch, capsys) -> None:
     words = ["--tasks", "own_one,own_words", "--include-path", str(tasks), "--few-shot", "1"]
     typed = ["cory-benchmark", str(wanted.run_dir), *words, "--device", "cpu"]
     monkeypatch.setattr("sys.argv", typed)

@@ -16,7 +16,7 @@ from tests.support.close import assert_close
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def world(monkeypatch) -> Iterator[list[int]]:
     """[this process's number, how many there are], as the process group would say."""
     place = [0, 1]
     monkeypatch.setattr(dist, "is_initialized", lambda: True)
@@ -39,9 +39,7 @@ def test_every_row_belongs_to_one_process_and_shares_are_even(
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_results_come_together_in_the_order_of_the_rows(
-    world: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_come_together_in_the_order_of_the_rows(world: list[int], monkeypatch) -> None:
     """Of seven rows in three processes this one has the middle two, and computes no other."""
     world[:] = [1, 3]
     asked: list[list[int]] = []
@@ -73,7 +71,7 @@ def test_rows_of_similar_length_are_computed_at_once() -> None:
 
 @pytest.mark.parametrize("error", [None, ConfigError("key: no"), OSError("no room")])
 def test_processes_meet_while_the_first_one_works(
-    world: list[int], monkeypatch: pytest.MonkeyPatch, error: Exception | None
+    world: list[int], monkeypatch, error: Exception | None
 ) -> None:
     said: list[list[Any]] = []
 

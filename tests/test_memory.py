@@ -190,7 +190,7 @@ def test_the_peak_is_the_largest_phase() -> None:
 
 
 def test_a_run_that_cannot_fit_is_refused_and_one_that_hardly_will_is_warned_of(
-    described: Path, monkeypatch: pytest.MonkeyPatch
+    described: Path, monkeypatch
 ) -> None:
     config = small(described)
     parts = parts_of(config)

@@ -117,9 +117,7 @@ def test_runs_that_are_refused_interrupted_and_finished(short: list[str], tmp_pa
     assert [*(tmp_path / "z/checkpoints").glob("*/manifest.json")]
 
 
-def test_in_a_program_waiting_threads_leave_the_cores_to_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_in_a_program_waiting_threads_leave_the_cores_to_others(monkeypatch) -> None:
     monkeypatch.setenv("OMP_WAIT_POLICY", "")  # so that it is put back
     monkeypatch.delenv("OMP_WAIT_POLICY")
     assert cory.load_team and os.environ["OMP_WAIT_POLICY"] == "PASSIVE"

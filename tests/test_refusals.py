@@ -13,7 +13,7 @@ MISSPELT = "algorithm.clip_rang is not a setting; did you mean algorithm.clip_ra
 
 
 @pytest.fixture
-def typed(command: Typed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Typed:
+def typed(command: Typed, monkeypatch, tmp_path: Path) -> Typed:
     """The command in this process, whose workers are not started: each is named on stdout."""
     launch = lambda run_dir, *_, **how: print("launch", run_dir) or True  # noqa: E731
     monkeypatch.setattr(train, "launch", launch)
@@ -68,10 +68,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
 def test_what_was_typed_is_refused_in_one_line(
     words: str, said: str, typed: Typed, tmp_path: Path
 ) -> None:
-    files = {
-        "typo": "algorithm:\n  clip_rang: 0.1\n",
-        "broken": "algorithm: [\n",
-    }
+    files = {"typo": "algorithm:\n  clip_rang: 0.1\n", "broken": "algorithm: [\n"}
     (tmp_path / "experiment" / "below").mkdir(parents=True)
     (tmp_path / "experiment" / "below" / "typo.yaml").write_text("{}\n")
     for name, text in files.items():
@@ -89,7 +86,7 @@ def test_an_option_of_ones_own_takes_no_name_that_is_taken(typed: Typed, tmp_pat
     assert_refused(answer, f"{file}: model=tiny is an option of cory already; give the")
 
 
-def test_a_launcher_is_refused(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launcher_is_refused(typed: Typed, monkeypatch) -> None:
     said = "cory.train starts its own workers, without torchrun, deepspeed or"
     assert_refused(typed("--local_rank=0"), said)  # what deepspeed adds
     monkeypatch.setenv("RANK", "0")  # as torchrun does

@@ -11,10 +11,7 @@ from tests.support.playing import SPAG, build_games, game_config
 pytestmark = pytest.mark.slow
 
 ITERATIONS = 25
-OWN = {
-    "cory": [],
-    "grpo": ["algorithm.samples_per_prompt=8", "algorithm.epochs=4"],
-}
+OWN = {"cory": [], "grpo": ["algorithm.samples_per_prompt=8", "algorithm.epochs=4"]}
 MARGIN = 0.1  # share of the letter; a random model writes it about once in 100 characters
 
 

@@ -116,7 +116,7 @@ def test_each_agent_learns_from_its_own_answers_that_agree(maft: ConfigOf, loss:
     assert any(collected.examples[name] for name in NAMES[3:])
 
 
-def test_right_answers_as_labels(maft: ConfigOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_right_answers_as_labels(maft: ConfigOf, monkeypatch) -> None:
     """Each agent learns its right answers, whatever the vote; metrics stay those of the votes."""
     found = {}
     for labels in ("vote", "answer"):
@@ -216,7 +216,7 @@ def test_a_hint_is_learnt_as_if_it_had_not_been_given(maft: ConfigOf) -> None:
 
 @pytest.mark.slow
 def test_the_first_process_says_what_is_right_and_what_is_learnt(
-    maft: ConfigOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    maft: ConfigOf, monkeypatch, tmp_path: Path
 ) -> None:
     """Comparing formulas can run out of time in one process and not in another."""
     hinted = maft(*HINTED, f"run_dir={tmp_path / 'hinted'}")

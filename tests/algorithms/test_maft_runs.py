@@ -53,7 +53,7 @@ def looped(config: Config, stops: Callable[[], bool]) -> list[Any]:
 
 
 def test_debates_are_left_after_a_batch_and_batches_change_nothing(
-    maft: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    maft: ConfigOf, tmp_path: Path, monkeypatch
 ) -> None:
     settings = ["hardware.rollout_batch_size=5", "hardware.generation_batch_size=3"]
     trainer = build_agents(maft(*settings))
@@ -74,7 +74,7 @@ def test_debates_are_left_after_a_batch_and_batches_change_nothing(
 
 
 def test_a_stop_while_debates_are_held_loses_no_iteration_before_them(
-    maft: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    maft: ConfigOf, tmp_path: Path, monkeypatch
 ) -> None:
     collect, asked = DebateCollector.__call__, []
 
@@ -111,7 +111,7 @@ def answer(number: int, body: Body) -> Said:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+def server(monkeypatch) -> Iterator[ChatServer]:
     monkeypatch.setenv("WISE_KEY", KEY)
     found = ChatServer(answer)
     yield found

@@ -67,10 +67,10 @@ def test_who_speaks_with_more_agents_and_turns_than_in_training() -> None:
         parts,
     )
     assert [two.actor(0, agent) for agent in range(3)] == [
-        *("reference", "agent_1_reference", "reference"),
+        *("reference", "agent_1_reference", "reference")
     ]
     assert [two.actor(1, agent) for agent in range(3)] == [
-        *("agent_0_turn_2", "agent_1_turn_2", "agent_0_turn_2"),
+        *("agent_0_turn_2", "agent_1_turn_2", "agent_0_turn_2")
     ]
 
 

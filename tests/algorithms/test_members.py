@@ -70,7 +70,7 @@ def test_each_agent_has_its_own_kl_coefficient(config_of: ConfigOf) -> None:
 
 
 def test_each_agent_samples_as_its_block_says(
-    config_of: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config_of: ConfigOf, tmp_path: Path, monkeypatch
 ) -> None:
     words = ["members.agent_1.sampling.top_k=1", "members.agent_1.sampling.max_response_tokens=3"]
     config = config_of(*CORY, *words, "evaluation.samples=2")

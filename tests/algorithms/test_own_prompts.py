@@ -132,7 +132,7 @@ def test_it_trains_and_is_evaluated(own: ConfigOf, method: str, kind: str) -> No
         assert any(context.count("[INST]") > 2 for context in contexts)
 
 
-def test_a_verifier_learns_from_whole_chats(own: ConfigOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verifier_learns_from_whole_chats(own: ConfigOf, monkeypatch) -> None:
     config = own("chats", *ANSWERS, *METHODS["verifier"])
     components = build_components(config)
     trainer = builder("algorithm", "verifier")(config.algorithm, components)

@@ -118,9 +118,7 @@ def test_what_is_learnt_is_exported_for_other_trainers(
             assert tokenizer(text).input_ids == [*example.context_ids, *example.response_ids]
 
 
-def test_long_examples_are_left_out_and_told(
-    own: ConfigOf, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_long_examples_are_left_out_and_told(own: ConfigOf, capsys) -> None:
     rows = texts(8)
     rows[5]["answer"] = "word " * 100
     config = own(rows, "algorithm.max_tokens=80", "algorithm.iterations=3")

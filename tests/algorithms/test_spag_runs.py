@@ -90,7 +90,7 @@ def answer(number: int, body: dict[str, Any]) -> Any:
 
 @pytest.mark.slow
 def test_a_teacher_behind_an_endpoint_plays_is_imitated_and_played_against(
-    start: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+    start: Run, folder: Path, monkeypatch
 ) -> None:
     server = ChatServer(answer)
     monkeypatch.setenv("TEACHER_KEY", "secret-of-the-test")

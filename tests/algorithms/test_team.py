@@ -151,9 +151,7 @@ def test_a_play_is_a_coroutine_that_speaks(team: ConfigOf) -> None:
     assert "no agent has spoken" in refusal(lambda: silent.step(0))
 
 
-def test_where_nothing_is_returned_the_reward_scores(
-    team: ConfigOf, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_nothing_is_returned_the_reward_scores(team: ConfigOf, capsys) -> None:
     trainer = build(team(returning("None")), LetterShare())
     trainer.step(0)
     assert "note: rewards: reward=sentiment scores every utterance" in capsys.readouterr().err
@@ -232,10 +230,7 @@ def test_self_play_against_earlier_versions(team: ConfigOf, tmp_path: Path) -> N
 
 def test_a_role_is_paid_above_its_own_baseline(team: ConfigOf) -> None:
     text = returning('{"one": [1, 1], "two": -4}').replace("len(again.text) > 6", "True")
-    words = [
-        "algorithm.advantages=rae",
-        "algorithm.baseline_decay=0.75",
-    ]
+    words = ["algorithm.advantages=rae", "algorithm.baseline_decay=0.75"]
     trainer = build(team(text, "algorithm.policies=shared", "algorithm.kl_coef=0", *words))
     given: list[list[float]] = []
     estimate = trainer.estimate
@@ -318,7 +313,7 @@ class Nim:
         return {winner: 1, 1 - winner: -1}, {}
 
 
-def test_textarena_games_are_played(team: ConfigOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_textarena_games_are_played(team: ConfigOf, monkeypatch) -> None:
     made: list[str] = []
     fake = SimpleNamespace(make=lambda name: made.append(name) or Nim())
     monkeypatch.setitem(sys.modules, "textarena", fake)

@@ -228,7 +228,7 @@ def test_its_head_may_learn_alone(questions: ConfigOf) -> None:
 
 
 def test_right_is_said_where_the_answer_is_known_and_absent_turns_get_nothing(
-    train: Callable[[str, float], Trained], monkeypatch: pytest.MonkeyPatch
+    train: Callable[[str, float], Trained], monkeypatch
 ) -> None:
     absent = Turn("x", "solo", 0, "", "", [], [])
     known = Episode(Prompt("0", "1 and 2?", answer="3"), [turn("a"), turn("x"), absent])
@@ -246,9 +246,7 @@ def test_right_is_said_where_the_answer_is_known_and_absent_turns_get_nothing(
     assert_close(known.turns[0].score or 0, unknown.turns[0].score or 1)
 
 
-def test_an_answer_that_is_too_long_loses_its_end(
-    train: Callable[[str, float], Trained],
-) -> None:
+def test_an_answer_that_is_too_long_loses_its_end(train: Callable[[str, float], Trained]) -> None:
     _, folder = train("copies", 0.05)
     reward = judge(folder)
     long, cut = turn(" good" * 500), turn(" good" * 400)

@@ -7,24 +7,10 @@ from hydra.errors import MissingConfigException
 from omegaconf import OmegaConf
 
 import cory.config
-from cory.config import (
-    ConfigError,
-    Settings,
-    experiment_names,
-    plan_of,
-    read_sweep,
-)
+from cory.config import ConfigError, Settings, experiment_names, plan_of, read_sweep
 from cory.config.experiment import ALGORITHMS, REWARDS, TASKS
 from cory.runtime.hydra_setup import compose
-from tests.support.composing import (
-    CONF,
-    compose_config,
-    composed,
-    leaves,
-    options,
-    parsed,
-    run_for,
-)
+from tests.support.composing import CONF, compose_config, composed, leaves, options, parsed, run_for
 
 TABLES = {"algorithm": ALGORITHMS, "task": TASKS, "reward": REWARDS}
 # what an experiment is about is at the small scale what it is in the paper

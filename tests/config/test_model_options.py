@@ -115,9 +115,7 @@ def test_an_agent_with_a_path_alone_has_its_own_name_and_template(tmp_path: Path
         parsed(*words, "members.agent_1.model.chatt=true")
 
 
-def test_files_of_a_hub_name_are_those_in_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_a_hub_name_are_those_in_the_cache(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     cache = tmp_path / "models--some--Chat-7B"
     save_chat_model("llama3", cache / "snapshots" / "abc", dtype="bfloat16")
@@ -145,9 +143,7 @@ def test_files_of_a_hub_name_are_those_in_the_cache(
         (["seed=1"], False),
     ],
 )
-def test_a_path_alone_is_a_model_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, words: list[str], own: bool
-) -> None:
+def test_a_path_alone_is_a_model_of_its_own(monkeypatch, words: list[str], own: bool) -> None:
     """Else it would get what the quickstart has for the tiny model."""
     composed: list[str] = []
     monkeypatch.setattr(train, "_run_hydra", lambda args, *_: composed.extend(args.overrides))

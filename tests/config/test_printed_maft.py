@@ -7,13 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from cory.config import MaftConfig, parse_config, plan_of
-from tests.support.composing import (
-    CONF,
-    changed,
-    composed,
-    selected,
-    variants,
-)
+from tests.support.composing import CONF, changed, composed, selected, variants
 
 MODELS = ("phi3", "mistral", "llama3")
 TASKS = ("arithmetic", "gsm", "math")
@@ -51,11 +45,7 @@ LEVELS = ["Level 1", "Level 2", "Level 3"]
 PROBLEMS = {  # section 3.1, App. H and K: the option, and how many problems are learnt and tested
     "arithmetic": {"task.kinds": ["mixed"], "task.train_problems": 500, "task.test_problems": 500},
     "gsm": {"task.path": "openai/gsm8k", "task.pick_train": 500, "task.pick_test": 500},
-    "math": {
-        "task.only": LEVELS,
-        "task.pick_train": 500,
-        "task.pick_test": 500,
-    },
+    "math": {"task.only": LEVELS, "task.pick_train": 500, "task.pick_test": 500},
     "mathall": {"task.only": None, "task.pick_train": 500, "task.pick_test": 500},
     "mmlu": {"task.subset": "all", "task.pick_train": 500, "task.pick_test": 500},
 }

@@ -113,7 +113,7 @@ def test_each_question_is_debated_once(task: str) -> None:
     assert algorithm.turns_per_policy() == 8 * algorithm.minibatch_size
     # all seven projections have adapters; Phi-3 joins three and two of them
     assert set(config.model.adapter.targets or []) == {
-        *("qkv_proj", "o_proj", "gate_up_proj", "down_proj"),
+        *("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
     }
 
 

@@ -39,10 +39,7 @@ SECTION_4_1 = {  # Cheng et al., section 4.1: imitation, self-play, Alpaca; None
     "most tokens of an utterance": ("algorithm.sampling.max_response_tokens", (256,) * 3),
     "... of a context": ("task.max_prompt_tokens", (2048 - 256,) * 3),
 }
-NAMES = {
-    "llama2": "meta-llama/Llama-2-7b-hf",
-    "baichuan2": "baichuan-inc/Baichuan2-13B-Base",
-}
+NAMES = {"llama2": "meta-llama/Llama-2-7b-hf", "baichuan2": "baichuan-inc/Baichuan2-13B-Base"}
 
 
 def of(name: str, *words: str) -> DictConfig:

@@ -30,11 +30,7 @@ from tests.support.refusals import refusal
     ],
 )  # fmt: skip
 def test_models_and_data_that_cannot_be_used_are_refused(
-    overrides: str,
-    said: str,
-    tiny_model: str,
-    tiny_judge: str,
-    tmp_path: Path,
+    overrides: str, said: str, tiny_model: str, tiny_judge: str, tmp_path: Path
 ) -> None:
     rows = [{"text": text, "label": 1} for text in ("a fine film", "a bad film")]
     (tmp_path / "ok.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -55,7 +51,7 @@ def test_models_and_data_that_cannot_be_used_are_refused(
         assert part in message, message
 
 
-def test_devices_that_are_not_there_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_that_are_not_there_are_refused(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     said = r"^hardware\.device=cuda hardware\.processes=4: each process needs a GPU, and .+ has 1;"
     with pytest.raises(ConfigError, match=said):

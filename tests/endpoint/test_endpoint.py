@@ -8,23 +8,14 @@ from typing import Any
 import pytest
 
 from cory.endpoint import TOO_LONG, Ask, Endpoint, Reply
-from tests.support.chat_server import (
-    CONFIG,
-    KEY,
-    Body,
-    ChatServer,
-    Said,
-    asks,
-    echo,
-    failure,
-)
+from tests.support.chat_server import CONFIG, KEY, Body, ChatServer, Said, asks, echo, failure
 from tests.support.refusals import refusal
 
 Start = Callable[..., tuple[ChatServer, Endpoint]]
 
 
 @pytest.fixture
-def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Start:
+def start(monkeypatch, tmp_path: Path) -> Start:
     """`start(answer, **settings)`: a server that answers so, and its endpoint with a cache."""
     monkeypatch.setenv("WISE_KEY", KEY)
 

@@ -230,9 +230,7 @@ def test_what_a_debate_says(tiny_model: str, tiny_t5: str, policies: list[Policy
     )
 
 
-def test_which_answers_agree_is_what_the_first_process_finds(
-    tiny_model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_which_answers_agree_is_what_the_first_process_finds(tiny_model: str, monkeypatch) -> None:
     scorer = Scorer(tiny_model, settings(max_tokens=4), CPU)
     with pytest.raises(ConfigError, match="leaves no room for a response; it reads 4"):
         scorer.distributions(None, "a question of more than four tokens", ["it"])

@@ -91,9 +91,7 @@ def test_two_agents_and_three_turns_end_to_end() -> None:
     """Scores of a verifier and right answers; discount 0.5, alpha (2, 3), beta (5, 7)."""
     rule = replace(PLAIN, alpha=ALPHA, beta=BETA)
     episode = debate(
-        [turn(0.2, W), turn(0.6, R)],
-        [turn(0.4, R), turn(1.0, R)],
-        [turn(0.0, W), turn(0.8, R)],
+        [turn(0.2, W), turn(0.6, R)], [turn(0.4, R), turn(1.0, R)], [turn(0.0, W), turn(0.8, R)]
     )
     assert credits(rule, episode) == pytest.approx(
         [

@@ -64,9 +64,7 @@ SLABS = [(10 * N, [7]), (3, [3, 3, 1]), (0, [1] * 7)]  # room for this many rows
 
 
 @pytest.mark.parametrize(("room", "sizes"), SLABS)
-def test_statistics_do_not_depend_on_the_slabs(
-    monkeypatch: pytest.MonkeyPatch, room: int, sizes: list[int]
-) -> None:
+def test_statistics_do_not_depend_on_the_slabs(monkeypatch, room: int, sizes: list[int]) -> None:
     monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * room * logprobs.TENSORS_AT_ONCE)
     policy, reference = Head(0), Head(1)
     logits, ref_logits = policy.hidden @ policy.weight, reference.hidden @ reference.weight
@@ -86,9 +84,7 @@ def test_a_policy_equal_to_its_reference_has_no_kl() -> None:
     assert got.full_kl.tolist() == [0.0] * N  # exactly: before training nothing may be penalised
 
 
-def test_the_head_is_called_as_often_as_where_there_are_most_tokens(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_head_is_called_as_often_as_where_there_are_most_tokens(monkeypatch) -> None:
     monkeypatch.setattr(logprobs, "SLAB_BYTES", 4 * V * 3)
     head, other = Head(0), Head(0)
     few = training_logprobs(head.hidden[:2], head.logits, TOKENS[:2], V, most=8)
@@ -115,11 +111,7 @@ def test_no_tokens_give_no_statistics() -> None:
 @pytest.mark.parametrize("entropy", [False, True])
 @pytest.mark.parametrize(("room", "sizes"), SLABS)
 def test_gradients_of_log_probabilities_and_entropy_do_not_depend_on_the_slabs(
-    monkeypatch: pytest.MonkeyPatch,
-    room: int,
-    sizes: list[int],
-    entropy: bool,
-    temperature: float,
+    monkeypatch, room: int, sizes: list[int], entropy: bool, temperature: float
 ) -> None:
     """Of the entropy beside the log-probabilities, in one call of the head."""
     direct, head = Head(0), Head(0)

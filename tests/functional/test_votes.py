@@ -165,7 +165,7 @@ def test_kl_between_takes_every_pair_in_one_direction() -> None:
     assert kl_between(logs(P), logs(Q, Q, P)) == pytest.approx(2 * P_TO_Q / 3)
 
 
-def test_the_mean_of_distributions_in_any_slabs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mean_of_distributions_in_any_slabs(monkeypatch) -> None:
     logits = torch.randn(7, 5, generator=torch.Generator().manual_seed(0)) * 40
     expected = F.softmax(logits.double(), -1).mean(0).log()
     assert_close(mean_distribution(logits), expected)

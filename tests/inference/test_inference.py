@@ -64,10 +64,7 @@ def texts(said: list[list[Turn]]) -> list[list[str]]:
     ids=["copies", "adapters"],
 )
 def test_they_say_what_the_run_said_to_the_same_questions(
-    maft: ConfigOf,
-    tmp_path: Path,
-    sharing: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    maft: ConfigOf, tmp_path: Path, sharing: list[str], monkeypatch
 ) -> None:
     """The deliberate error: with another seed, or agents in another order, they do not."""
     asked, said = run_of(maft(*sharing), tmp_path)
@@ -77,7 +74,7 @@ def test_they_say_what_the_run_said_to_the_same_questions(
     assert texts(found) == said
     assert [one.agent for one in found[0]] == team.names
     assert [(one.role, one.round) for one in found[0]] == [
-        *(("debater_0", 0), ("debater_1", 0), ("debater_0", 1), ("debater_1", 1)),
+        *(("debater_0", 0), ("debater_1", 0), ("debater_0", 1), ("debater_1", 1))
     ]
     assert texts(team.ask_all(asked, seed=4)) != said
     assert texts([team.ask(asked[0], greedy=True)]) != said[:1]

@@ -135,7 +135,7 @@ def test_samplers_and_trainers_passes_are_those_of_plain_ones(
 @pytest.mark.parametrize("slab", [None, 5 * 4 * VOCABULARY])  # backward passes again by five tokens
 @pytest.mark.parametrize("kind", HEADS)
 def test_logprobs_and_exact_kl_have_the_gradients_of_plain_passes(
-    kind: str, slab: int | None, monkeypatch: pytest.MonkeyPatch
+    kind: str, slab: int | None, monkeypatch
 ) -> None:
     if slab is not None:
         monkeypatch.setattr(logprobs, "SLAB_BYTES", slab)
@@ -167,7 +167,7 @@ def test_logprobs_and_exact_kl_have_the_gradients_of_plain_passes(
 
 
 def test_a_head_that_leaves_the_cap_out_is_refused(
-    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    config_of: ConfigOf, monkeypatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(bundle_module, "output_head", lambda lm: lm.get_output_embeddings())
     path = save(random_model("gemma2", ARCHITECTURES["gemma2"]), tmp_path)
@@ -201,7 +201,7 @@ def test_a_model_whose_masks_count_the_unwritten_cache_is_not_recorded(
 
 @pytest.mark.parametrize(("kind", "able"), [("qwen2", True), ("gpt_neo", False)])
 def test_on_cuda_passes_are_recorded_where_they_can_be(
-    kind: str, able: bool, config_of: ConfigOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: str, able: bool, config_of: ConfigOf, tmp_path: Path, capsys
 ) -> None:
     path = save(random_model(kind, ARCHITECTURES[kind]), tmp_path)
     config = config_of(f"model.path={path}")

@@ -133,9 +133,7 @@ def first_step(config: Config, precision: str) -> Tensor:
 
 
 @pytest.mark.parametrize("stage", [1, 2])
-def test_a_step_in_fp16_is_that_of_float32(
-    config_of: ConfigOf, stage: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_in_fp16_is_that_of_float32(config_of: ConfigOf, stage: int, monkeypatch) -> None:
     """On any CPU. At stage 0, where DeepSpeed never scales the loss, it is off by 0.48."""
     # DeepSpeed asks for instructions that only make it fast
     monkeypatch.setattr(type(get_accelerator()), "is_fp16_supported", lambda _: True)
@@ -220,7 +218,7 @@ def same(ours: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
     ("stage", "precision"), [(0, "bf16"), (2, "bf16"), (3, "bf16"), (3, "fp32")]
 )
 def test_the_same_steps_as_with_an_engine_each(
-    maft: ConfigOf, monkeypatch: pytest.MonkeyPatch, stage: int, precision: str
+    maft: ConfigOf, monkeypatch, stage: int, precision: str
 ) -> None:
     """Trained in turn and again, to the last bit: bf16 must not drop what was too small for it."""
     config = maft(

@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from transformers import (
-    DynamicCache,
-    PreTrainedModel,
-)
+from transformers import DynamicCache, PreTrainedModel
 
 from cory.config import AdapterConfig, SamplingConfig
 from cory.models import generation
@@ -52,11 +49,7 @@ def uniforms(rows: int, seed: int = 0) -> torch.Tensor:
     [(None, 1, False), (None, 3, True), (PENALTY, 1, True), (PENALTY, 99, False)],
 )
 def test_rows_that_have_ended_are_dropped_and_the_others_do_not_notice(
-    model: PreTrainedModel,
-    sampling: SamplingConfig | None,
-    every: int,
-    graphs: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    model: PreTrainedModel, sampling: SamplingConfig | None, every: int, graphs: bool, monkeypatch
 ) -> None:
     """Of five rows four end at the second to fifth token, one never."""
     contexts = [*CONTEXTS, [77, 78]]
@@ -124,7 +117,7 @@ def test_what_was_said_before_is_penalised_too(model: PreTrainedModel) -> None:
 
 
 @pytest.mark.slow
-def test_settings_reach_the_passes(config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_reach_the_passes(config_of: ConfigOf, monkeypatch) -> None:
     """Eight responses of each agent, three at once; turns are scored two at once."""
     words = ["hardware.rollout_batch_size=2", "hardware.generation_batch_size=3"]
     words.append("hardware.cuda_graphs=true")

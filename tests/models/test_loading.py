@@ -113,11 +113,7 @@ def with_code(folder: str, copy: Path, mark: Path, auto_class: str) -> str:
 
 
 def test_a_checkpoints_own_python_is_neither_run_nor_asked_for(
-    tiny_model: str,
-    tiny_judge: str,
-    tmp_path: Path,
-    mark: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tiny_model: str, tiny_judge: str, tmp_path: Path, mark: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr("builtins.input", lambda *_: mark.touch() or "y")  # it may not ask
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n" * 100))

@@ -9,13 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
-from transformers import (
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedModel,
-)
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from cory import inference
 from cory.config import parse_config
@@ -196,7 +190,7 @@ class Enough(Exception):
     """What the test wants has happened."""
 
 
-def test_a_run_and_a_debate_set_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_and_a_debate_set_tf32(monkeypatch) -> None:
     """Before any model is loaded: what a process is asked for, reaches torch."""
     asked: list[dict[str, str]] = []
 
@@ -245,10 +239,7 @@ def passed(lm: PreTrainedModel) -> list[Tensor]:
 @pytest.mark.parametrize("make", [gpt2, llama])
 @pytest.mark.parametrize(("at_once", "parts"), [(2, 3), (5, 1)])
 def test_parts_give_the_bits_of_the_whole(
-    make: Callable[[], PreTrainedModel],
-    at_once: int,
-    parts: int,
-    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[[], PreTrainedModel], at_once: int, parts: int, monkeypatch
 ) -> None:
     torch.manual_seed(0)
     lm = make().eval()
@@ -270,7 +261,7 @@ def test_parts_give_the_bits_of_the_whole(
     assert len(calls) == 2 * parts and sum(calls) == 2 * 5 and max(calls) == at_once
 
 
-def test_dropout_is_drawn_for_all_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropout_is_drawn_for_all_rows_at_once(monkeypatch) -> None:
     torch.manual_seed(0)
     lm = gpt2(dropout=0.5).train()
     torch.manual_seed(1)
@@ -299,10 +290,7 @@ HETERO = ("experiment=maporl/gsm8k_hetero_llama", "scale=small", "reward=verifie
     ],
 )
 def test_the_cpu_chooses_the_products_of_small_runs(
-    words: tuple[str, ...],
-    with_instructions: str,
-    without: str,
-    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...], with_instructions: str, without: str, monkeypatch
 ) -> None:
     for has, expected in (("1", with_instructions), ("0", without)):
         monkeypatch.setenv(CPU_HAS_BF16, has)

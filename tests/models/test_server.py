@@ -285,7 +285,7 @@ def test_full_weights_take_the_place_of_the_servers(
 
 
 def test_without_vllm_the_user_is_told_where_to_get_it(
-    config_of: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config_of: ConfigOf, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"vLLM is not installed here; `make vllm` makes \.vllm"):

@@ -76,9 +76,7 @@ def test_unknown_targets_are_refused_with_what_there_is(config_of: ConfigOf) -> 
     assert "q_proj" in message and "this model has c_attn, c_fc, c_proj" in message
 
 
-def test_4_bits_without_the_package_are_refused(
-    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_4_bits_without_the_package_are_refused(config_of: ConfigOf, monkeypatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="needs the package bitsandbytes"):
         models_of(config_of, "model.quantisation=nf4")

@@ -119,7 +119,7 @@ def test_a_verifier_reads_questions_as_the_model_does(tmp_path: Path) -> None:
     ("words", "told"), [([], True), (["model.template.date=1 Dec 2031"], False)]
 )
 def test_a_date_that_nobody_chose_is_said(
-    words: list[str], told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], told: bool, tmp_path: Path, capsys
 ) -> None:
     path = save_chat_model("llama3", tmp_path)
     (tmp_path / "model.safetensors").unlink()

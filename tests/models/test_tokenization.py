@@ -104,9 +104,7 @@ def test_bytes_of_a_character_do_not_spoil_the_context() -> None:
         assert Texts(tokenizer, "model").response(context, ids) == tokenizer.decode(ids)
 
 
-def test_what_a_policy_said_is_what_its_tokens_add(
-    llama: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_policy_said_is_what_its_tokens_add(llama: str, monkeypatch) -> None:
     """Judges and observers read the space before the first word, which decoding leaves out."""
     plain = bundle(llama)
     (model,) = plain.new_models(["agent_0"], torch.Generator())

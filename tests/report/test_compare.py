@@ -82,12 +82,7 @@ def test_seeds_that_only_one_row_has_make_no_pairs(tmp_path: Path) -> None:
     assert "+2.000 (1 of them)" in comparison_text(table, [SCORE])
 
 
-def test_the_command(
-    two_by_three: list[Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_command(two_by_three: list[Path], tmp_path: Path, monkeypatch, capsys) -> None:
     (run(tmp_path / "open", 0.0, seed=9) / "record.json").unlink()
     table, curves = tmp_path / "all.csv", tmp_path / "$out$.png"
     words = ["--metric", "eval/score", "--csv", str(table), "--curves", str(curves)]
@@ -170,12 +165,7 @@ def test_running_means_are_centred_over_whole_windows() -> None:
 
 
 def test_a_run_draws_what_it_learns_from_and_what_it_is_judged_by(tmp_path: Path) -> None:
-    line = {
-        KL: 1.0,
-        "objective/score/agent_0": 0.5,
-        "objective/score/pioneer": 0.5,
-        "role/a": 1.0,
-    }
+    line = {KL: 1.0, "objective/score/agent_0": 0.5, "objective/score/pioneer": 0.5, "role/a": 1.0}
     run_dir = record_run(tmp_path / "run", [line, {**line, "eval/score/agent_0": 1.0}])
     draw_run(run_dir, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

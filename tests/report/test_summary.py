@@ -9,14 +9,7 @@ import pytest
 
 from cory.functional.statistics import mean_interval
 from cory.report.runs import end_values, read_metrics, title
-from cory.report.summary import (
-    before_after,
-    episodes,
-    hints,
-    sentence,
-    show_summary,
-    verdict,
-)
+from cory.report.summary import before_after, episodes, hints, sentence, show_summary, verdict
 from tests.support.recorded_runs import record_run, score_line
 
 SCORE, KL, COMBINED = (f"{n}/agent_0" for n in ("eval/score", "objective/kl", "objective/combined"))
@@ -107,9 +100,7 @@ def test_hints(tmp_path: Path) -> None:
     assert hint.endswith("96 would halve it")
 
 
-def test_the_end_of_a_run_is_printed_and_drawn(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_end_of_a_run_is_printed_and_drawn(tmp_path: Path, capsys) -> None:
     run_dir = trained(tmp_path / "run", [0.9, 1.1] * 12)
     turn = {"agent": "agent_1", "role": "pioneer", "round": 0, "response": "one", "score": 0.5}
     other = {**turn, "agent": "agent_0", "role": "observer", "response": None, "score": None}

@@ -25,7 +25,7 @@ class LastDigit:
         return response[-1:] == answer
 
 
-def test_exact_match_judges_every_turn_by_its_own_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exact_match_judges_every_turn_by_its_own_prompt(monkeypatch) -> None:
     turns = [Turn(agent, "r", 0, "", text, [1], [2]) for agent, text in (("x", "so 7"), ("y", "8"))]
     scored = [
         Episode(Prompt("0", "3 + 4", answer="7"), turns),

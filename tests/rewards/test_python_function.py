@@ -20,7 +20,7 @@ Write = Callable[..., str]
 
 
 @pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+def write(tmp_path: Path, monkeypatch) -> Write:
     """`write(source, file)`: a file in the current folder, as `reward.function` names it."""
     monkeypatch.chdir(tmp_path)
 

@@ -158,7 +158,7 @@ def test_what_had_to_be_left_out_is_counted() -> None:
     cut = [turn.shortened for episode in episodes for turn in episode.turns]
     assert (len(cut), sum(cut)) == (12, 4)
     assert script.shown[4][3][0] == [
-        *(user("How many?"), own("1a0"), user("Others: [1] 1b0 Again: How many?")),
+        *(user("How many?"), own("1a0"), user("Others: [1] 1b0 Again: How many?"))
     ]
     # only the speaker's own room counts
     script.room = lambda agent, context, limit: agent == "p00"
@@ -236,11 +236,7 @@ def test_others_answers_are_summed_up_for_each_agent() -> None:
     first = [opening, own("0b0"), user("In short: S110 Again: How many?")]
     assert script.shown[7][3][0] == first
     # in the last turn the agent's earlier answers and summaries are still there
-    assert script.shown[13][3][0] == [
-        *first,
-        own("1b0"),
-        user("In short: S210 Again: How many?"),
-    ]
+    assert script.shown[13][3][0] == [*first, own("1b0"), user("In short: S210 Again: How many?")]
     # summaries are no answers
     assert [turn.response for turn in episodes[0].turns][3:6] == ["1a0", "1b0", "1c0"]
     assert [turn.summary for turn in episodes[0].turns][2:5] == [None, "S100", "S110"]

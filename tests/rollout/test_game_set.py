@@ -31,7 +31,7 @@ def self_play(spag: ConfigOf) -> ConfigOf:
 
 
 def test_a_stop_in_the_middle_of_a_collection_loses_no_batch(
-    self_play: ConfigOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    self_play: ConfigOf, tmp_path: Path, monkeypatch
 ) -> None:
     config = self_play("algorithm.game_batch=2")
     build_games(config).step(0)

@@ -20,14 +20,7 @@ from cory.tasks.game import GameTask
 from tests.support.chat_models import save_chat_model
 from tests.support.composing import ConfigOf
 from tests.support.llama import save_llama
-from tests.support.playing import (
-    IMITATION,
-    SPAG,
-    build_games,
-    game_config,
-    played,
-    write_games,
-)
+from tests.support.playing import IMITATION, SPAG, build_games, game_config, played, write_games
 from tests.support.speaking import Script
 
 TABOO = rules_of("taboo", "words")
@@ -44,9 +37,7 @@ class Fixed:
 
 
 def run(
-    texts: dict[str, str],
-    words: Sequence[str],
-    seats: dict[str, Seat] | None = None,
+    texts: dict[str, str], words: Sequence[str], seats: dict[str, Seat] | None = None
 ) -> tuple[list[FinishedGame], Script]:
     """Games about these words, in which is said what stands beside what is shown, else `hm`."""
     wording: Any = Fixed()
@@ -164,7 +155,7 @@ RULES = [
 
 @pytest.mark.parametrize("system", [True, False])
 def test_a_chat_model_is_shown_messages_as_it_plays_and_as_it_learns(
-    system: bool, tmp_path: Path, process_group: None, monkeypatch: pytest.MonkeyPatch
+    system: bool, tmp_path: Path, process_group: None, monkeypatch
 ) -> None:
     """The same as a model behind an endpoint, but where its template has no system prompt."""
 

@@ -152,9 +152,7 @@ def test_only_the_last_ones_are_kept(config_of: ConfigOf, tmp_path: Path) -> Non
     assert sorted(p.name for p in saved.folder.iterdir()) == ["000002", "000003"]
 
 
-def test_a_failed_write_leaves_the_last_good_one(
-    saved: Saved, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_last_good_one(saved: Saved, monkeypatch) -> None:
     def fail(*_: object) -> None:  # as torch tells of a full disk
         raise RuntimeError("write")
 

@@ -99,11 +99,7 @@ WITHOUT_VALUES = ["advantages=group", "algorithm.samples_per_prompt=4"]
     ("theirs", "ours"), [(WITHOUT_VALUES, []), ([], WITHOUT_VALUES)], ids=["to head", "to none"]
 )
 def test_a_run_starts_from_agents_with_and_without_value_heads(
-    config_of: ConfigOf,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    theirs: list[str],
-    ours: list[str],
+    config_of: ConfigOf, tmp_path: Path, capsys, theirs: list[str], ours: list[str]
 ) -> None:
     config = config_of(*theirs)
     before = trained(config)

@@ -39,7 +39,7 @@ PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def alone(monkeypatch, tmp_path: Path) -> Iterator[None]:
     """W&B without the settings and keys of whoever runs the tests."""
     for name in ("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_MODE", *PROXIES):
         monkeypatch.delenv(name, raising=False)
@@ -112,7 +112,7 @@ def test_what_varies_in_a_sweep_names_run_and_group(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_resumed_run_has_the_same_id_and_a_hint_names_the_parts_to_upload(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys
 ) -> None:
     folder = tmp_path / "a run"
     begun(folder)
@@ -137,11 +137,7 @@ def test_a_resumed_run_has_the_same_id_and_a_hint_names_the_parts_to_upload(
 @pytest.mark.slow
 @pytest.mark.parametrize(("listens", "key"), [(True, KEY), (False, None)])
 def test_online_without_a_server_or_a_key_records_offline(
-    listens: bool,
-    key: str | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    listens: bool, key: str | None, tmp_path: Path, monkeypatch, capfd
 ) -> None:
     with socket.socket() as silent:  # it takes connections and never says a word
         silent.bind(("127.0.0.1", 0))
@@ -194,7 +190,7 @@ class FakeRun:
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+def fake(monkeypatch) -> None:
     """A module in place of trackio, which may not be installed."""
 
     def init(**words: Any) -> FakeRun:
@@ -206,9 +202,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("fake")
-def test_trackio_gets_name_group_settings_metrics_and_samples(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_trackio_gets_name_group_settings_metrics_and_samples(tmp_path: Path, capsys) -> None:
     config = begun(tmp_path / "a", "trackio='my films'")
     mirror = TrackioMirror(config, tmp_path / "a")
     mirror.log(3, {SCORE: 0.5})

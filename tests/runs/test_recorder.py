@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 
 from cory.config import Config, ConfigError
-from cory.runs.files import (
-    append_lines,
-    keep_lines,
-    read_lines,
-    whole_lines,
-)
+from cory.runs.files import append_lines, keep_lines, read_lines, whole_lines
 from cory.runs.recorder import Recorder
 from tests.support.composing import ConfigOf
 
@@ -41,7 +36,7 @@ def test_lines_come_back_without_a_torn_one_and_more_follow(path: Path) -> None:
         assert path.read_bytes() == whole + b'{"n": 4}\n'
 
 
-def test_a_file_is_replaced_in_one_step(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_replaced_in_one_step(path: Path, monkeypatch) -> None:
     whole = path.read_bytes()
     first = whole[: whole.index(b"\n") + 1]
 
@@ -65,9 +60,7 @@ def test_a_damaged_line_is_named(damaged: bytes, tmp_path: Path) -> None:
         read_lines(tmp_path / "x")
 
 
-def test_a_full_disk_is_said_and_leaves_no_part_of_a_line(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_said_and_leaves_no_part_of_a_line(path: Path, monkeypatch) -> None:
     def full(file: int) -> None:
         raise OSError(28, "No space left on device")
 

@@ -111,9 +111,7 @@ def test_who_samples_is_a_setting_that_stays(tmp_path: Path) -> None:
         started(tmp_path, "algorithm=ppo", "hardware.sampler=vllm")
 
 
-def test_a_run_goes_on_also_to_more_iterations(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_goes_on_also_to_more_iterations(tmp_path: Path, capsys) -> None:
     run_dir, total = tmp_path / "run", parsed().algorithm.iterations
     longer = f"algorithm.iterations={total + 1}"
     assert started(run_dir) and capsys.readouterr().out == ""
@@ -160,7 +158,7 @@ def test_what_depends_on_the_length(words: tuple[str, ...], part: str | None) ->
 
 
 def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys
 ) -> None:
     cfg = compose_config()
     for day, override in enumerate(["", "", "", "algorithm.gamma=0.9", "seed=1"], 1):

@@ -12,7 +12,7 @@ from tests.support.commands import until
 
 
 @pytest.fixture(autouse=True)
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handlers: None) -> None:
+def command(tmp_path: Path, monkeypatch, handlers: None) -> None:
     monkeypatch.setenv(signals.STOP_FILE, str(tmp_path / "stop"))
     monkeypatch.setattr(signals, "_received", [])
     monkeypatch.setattr(signals, "_phase", [])
@@ -30,9 +30,7 @@ def test_a_signal_asks_all_processes_of_a_command() -> None:
         signals.leave_if_asked("with 3 of 10 debates")
 
 
-def test_where_there_is_nothing_to_save_a_signal_ends_the_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_there_is_nothing_to_save_a_signal_ends_the_process(monkeypatch) -> None:
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)
     signals.enter(signals.BUILDS)
@@ -41,7 +39,7 @@ def test_where_there_is_nothing_to_save_a_signal_ends_the_process(
     assert codes == [130]
 
 
-def test_another_process_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_asks(monkeypatch) -> None:
     flags: list[bool] = []
 
     def any_of(flag: bool) -> bool:

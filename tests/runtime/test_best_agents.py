@@ -67,9 +67,7 @@ def test_a_run_that_repeats_iterations_ends_with_the_same_agents(
 
 
 @pytest.mark.parametrize("key", ["keep_best", "objective"])
-def test_a_metric_that_no_evaluation_has_is_refused_with_the_nearest(
-    key: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_metric_that_no_evaluation_has_is_refused_with_the_nearest(key: str, capsys) -> None:
     config = parsed(f"{key}=eval/score/agent_1", "evaluate_every=1")
     check_names(config, 0, {METRIC: 0.5})  # not evaluated yet
     check_names(config, 0, {"eval/score/agent_1": 0.5})

@@ -52,9 +52,7 @@ def test_what_a_setting_names_is_refused(words: list[str], said: str, tmp_path: 
 
 
 @pytest.mark.parametrize("word", ["trackio=films", "tensorboard=true"])
-def test_without_its_package_a_run_is_refused(
-    word: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_its_package_a_run_is_refused(word: str, monkeypatch, tmp_path: Path) -> None:
     name = word.partition("=")[0]
     monkeypatch.setattr(train, "find_spec", {name: None}.__getitem__)
     said = f'{name} needs the package {name}: pip install ".[{name}]"'
@@ -81,7 +79,7 @@ def test_a_finished_run_needs_nothing_any_more(tmp_path: Path) -> None:
     ],
 )
 def test_a_full_disk_is_said_in_a_line_and_no_other_error_of_the_system(
-    error: OSError, said: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    error: OSError, said: str, monkeypatch, capsys: Any
 ) -> None:
     def work(run_dir: Path) -> None:
         raise error

@@ -126,11 +126,11 @@ LAYOUTS: dict[str, list[str]] = {
     "shared": [*SHARED, "hardware=cpu"],
     # stage 3 keeps small weights whole
     "shared x2, ZeRO-3": [
-        *(*SHARED, *SPLIT_IN_TWO, "hardware.keep_whole_below=200", "hardware.microbatch_size=4"),
+        *(*SHARED, *SPLIT_IN_TWO, "hardware.keep_whole_below=200", "hardware.microbatch_size=4")
     ],
     "verifier": SUMS,
     "verifier x2, ZeRO-2, small passes": [
-        *(*SUMS, *SMALL_PASSES, "hardware=cpu2", "hardware.zero_stage=2"),
+        *(*SUMS, *SMALL_PASSES, "hardware=cpu2", "hardware.zero_stage=2")
     ],
 }
 # The head is called for 90 tokens at once: for some rows once, for others twice. Processes that

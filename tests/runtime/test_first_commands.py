@@ -94,9 +94,7 @@ def test_own_prompts_are_trained_on_with_nothing_else_typed(
         ),
     ],
 )
-def test_what_it_needs_to_be_said(
-    read: Any, chat: str, expected: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_it_needs_to_be_said(read: Any, chat: str, expected: list[str], capsys) -> None:
     turns = [SimpleNamespace(response=text, absent=text == "") for text in ("one", "", "two", "3")]
     algorithm: Any = SimpleNamespace(episodes=[SimpleNamespace(turns=turns)])
     none: Any = None

@@ -12,15 +12,7 @@ import pytest
 from cory.config import ConfigError
 from cory.runs.run_dir import LOCK, WORKER_LOCK, lock
 from cory.runtime import launch
-from tests.support.commands import (
-    SOON,
-    Command,
-    end,
-    last_wins,
-    metrics,
-    until,
-    workers,
-)
+from tests.support.commands import SOON, Command, end, last_wins, metrics, until, workers
 from tests.support.composing import parsed
 from tests.support.warm import WarmCommand
 
@@ -184,9 +176,7 @@ def test_two_nodes_make_one_run_and_end_together(train: Train, tmp_path: Path) -
     assert not any("Traceback" in node.err for node in nodes), [node.err for node in nodes]
 
 
-def test_processes_share_the_cores_unless_the_user_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_processes_share_the_cores_unless_the_user_says_otherwise(monkeypatch) -> None:
     monkeypatch.setattr(launch, "cores", lambda: 6)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 

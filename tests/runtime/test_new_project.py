@@ -23,7 +23,7 @@ def compare_runs(words: list[str]) -> None:
     compare.main()
 
 
-def test_what_is_there_is_not_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_there_is_not_touched(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "mine").touch()
     monkeypatch.setattr(sys, "argv", ["cory-new", str(tmp_path)])
     with pytest.raises(SystemExit, match=f"error: .*File exists: '{tmp_path}'"):
@@ -68,7 +68,7 @@ def test_the_page_shows_an_example_of_a_team_whole() -> None:
 
 
 @pytest.mark.slow
-def test_the_examples_of_teams_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_teams_are_trained(tmp_path: Path, monkeypatch) -> None:
     folder = tmp_path / "mine"
     monkeypatch.setattr(sys, "argv", ["cory-new", "--team", str(folder)])
     new.main()

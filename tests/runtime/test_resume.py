@@ -47,11 +47,7 @@ AS_USERS = "cory copies x2 ZeRO-3"  # what is killed has been started as users s
 
 @pytest.mark.parametrize("layout", SHORTER)
 def test_a_killed_run_ends_as_if_it_had_not_been(
-    layout: str,
-    short: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    layout: str, short: list[str], tmp_path: Path, monkeypatch, capsys
 ) -> None:
     """The short form of scripts/kill_test.py."""
     started: dict[Path, Killed] = {}

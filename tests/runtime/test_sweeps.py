@@ -101,7 +101,7 @@ def made_up(run_dir: Path, *_: Any, **how: Any) -> bool:
 
 @pytest.mark.slow
 def test_each_job_tells_its_own_number_and_failed_ones_are_told_as_failed(
-    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    command: Callable[..., Any], monkeypatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(train, "launch", made_up)
     words = ("algorithm.clip_range=0.1,0.3,0.9", "parallel_runs=null", f"objective={SCORE}")

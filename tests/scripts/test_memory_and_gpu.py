@@ -59,9 +59,7 @@ def test_hours_by_hand() -> None:
     assert hours - twice == pytest.approx(computing / 2 / 3600, rel=1e-3)
 
 
-def test_the_command_prints_estimates_or_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_estimates_or_one_line(monkeypatch, capsys) -> None:
     monkeypatch.setattr(memory, "GPUS", {"h100": H100})  # for others the same is computed again
     monkeypatch.setattr(memory, "LAYOUTS", ("gpu1", "gpu4_zero2"))
     monkeypatch.setattr("sys.argv", ["memory.py", "experiment=cory/gsm8k_cory"])
@@ -91,9 +89,7 @@ def test_our_runs_do_the_work_that_is_said(algorithm: str, asked: int, tmp_path:
     assert (config.model.adapter.rank, config.model.adapter.alpha) == (16, 32)
 
 
-def test_a_part_ends_well_or_is_written_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_ends_well_or_is_written_down(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(gpu, "SHORTEST_S", 0.1)
     session = Session(tmp_path / "gpu.json", Work(), 60)
     session.add("well", [sys.executable, "-c", "print(1)"])

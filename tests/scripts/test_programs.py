@@ -18,15 +18,8 @@ from scripts.collaboration_game import (
     uniform,
 )
 from scripts.settings import PAGE, page
-from scripts.skills import (
-    ratio,
-    specialities,
-    trajectory,
-    update,
-)
-from scripts.step_documents import (
-    worked,
-)
+from scripts.skills import ratio, specialities, trajectory, update
+from scripts.step_documents import worked
 from tests.support.commands import ROOT, Command
 
 # in environments of their own; and what is imported by another

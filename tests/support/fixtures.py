@@ -201,9 +201,7 @@ def handlers() -> Iterator[None]:
 
 
 @pytest.fixture
-def command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], handlers: None
-) -> Callable[..., tuple[int, str, str]]:
+def command(monkeypatch, capsys, handlers: None) -> Callable[..., tuple[int, str, str]]:
     """`python -m cory.train <words>` in this process: exit code, stdout, stderr."""
     state = Singleton.get_state()  # Hydra's own: compose_config must work without it
 

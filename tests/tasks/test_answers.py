@@ -226,7 +226,7 @@ def test_different_formulas(one: str, other: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_calculated_ends_in_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_calculated_ends_in_time(capsys) -> None:
     """In any thread; the next comparison is answered as if nothing had been."""
     with ThreadPoolExecutor(1) as pool:
         found = [

@@ -152,7 +152,7 @@ def test_problems_of_the_levels_that_are_asked_for(make: Make) -> None:
     assert [prompt.answer for prompt in hardest][:3] == [r"\boxed{3}", r"\boxed{5}", r"\boxed{8}"]
 
 
-def test_all_subjects_come_from_the_hub(monkeypatch: pytest.MonkeyPatch, tokenizer: Any) -> None:
+def test_all_subjects_come_from_the_hub(monkeypatch, tokenizer: Any) -> None:
     asked: list[tuple[str, str, str]] = []
 
     def given(path: str, subset: str, split: str, key: str) -> Dataset:

@@ -34,7 +34,7 @@ ROLES = (
 
 
 @pytest.fixture
-def make(tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> Make:
+def make(tmp_path: Path, tokenizer: Any, monkeypatch) -> Make:
     """Makes the task of `mine.jsonl`, or of another `task.path`, with a fifth held out."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tokenizer, "chat_template", ROLES)
@@ -139,9 +139,7 @@ def test_a_share_is_held_out_by_content(make: Make, tmp_path: Path) -> None:
     assert len(make("task.held_out_share=0.5").parts["test"]) == 20
 
 
-def test_a_test_prompt_is_never_trained_on(
-    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_test_prompt_is_never_trained_on(make: Make, tmp_path: Path, capsys) -> None:
     (tmp_path / "data").mkdir()
     write_rows(tmp_path / "data" / "train.jsonl", [*ROWS[:10], ROWS[0], {**ROWS[12], "target": 0}])
     write_rows(tmp_path / "data" / "test.jsonl", [{**ROWS[0], "prompt": "Say  0:"}, ROWS[12]])
@@ -220,7 +218,7 @@ def test_chat_messages(make: Make, tmp_path: Path) -> None:
 
 
 def test_the_length_of_a_chat_is_that_of_all_of_its_messages(
-    make: Make, tmp_path: Path, tokenizer: Any, capsys: pytest.CaptureFixture[str]
+    make: Make, tmp_path: Path, tokenizer: Any, capsys
 ) -> None:
     long = [{"role": "system", "content": "x" * 30}, {"role": "user", "content": "n?"}]
     chats = [{"prompt": [{"role": "user", "content": f"{n}?"}]} for n in range(4)]
@@ -235,9 +233,7 @@ def test_the_length_of_a_chat_is_that_of_all_of_its_messages(
     assert "1 of 4 training prompts are longer" in capsys.readouterr().err
 
 
-def test_long_prompts_are_left_out_of_both_parts(
-    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_long_prompts_are_left_out_of_both_parts(make: Make, tmp_path: Path, capsys) -> None:
     long = [{**ROWS[9], "prompt": "x" * count} for count in (40, 50)]
     write_rows(tmp_path / "mine.jsonl", [*ROWS[:5], *long, *ROWS[5:7]])
 

@@ -103,9 +103,7 @@ def test_a_program_that_waits_is_ended() -> None:
     assert 4 < time.monotonic() - start < 9
 
 
-def test_programs_see_no_environment_and_none_of_each_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_programs_see_no_environment_and_none_of_each_other(monkeypatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
     programs = [
         solution("import sys\nreturn sum('somewhere' in p or 'tasks' in p for p in sys.path)"),
@@ -152,7 +150,7 @@ def solve():
 
 
 @pytest.fixture
-def writer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def writer(monkeypatch, tmp_path: Path) -> None:
     """In place of the guard: a program that has got at the channel of its result."""
     script = tmp_path / "guard.py"
     script.write_text("import sys\nexec(sys.stdin.read())\n")

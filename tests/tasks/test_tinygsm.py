@@ -50,9 +50,7 @@ def make(tmp_path: Path, tokenizer: Any) -> Callable[..., PromptsTask]:
     )
 
 
-def test_the_answer_is_what_the_program_returns(
-    make: Callable[..., PromptsTask], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_answer_is_what_the_program_returns(make: Callable[..., PromptsTask], capsys) -> None:
     tinygsm = make()
     rows = [(prompt.id, prompt.answer) for prompt in tinygsm.parts["train"]]
     assert rows == [

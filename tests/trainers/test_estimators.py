@@ -106,9 +106,7 @@ def test_each_minibatch_is_averaged_by_itself(config_of: ConfigOf, average: str)
     assert_close(found["ppo/loss/policy/agent_0"], expected, 1e-4)
 
 
-def test_what_the_limit_ended_has_no_part_in_the_loss(
-    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_limit_ended_has_no_part_in_the_loss(config_of: ConfigOf, monkeypatch) -> None:
     """But in its group's mean; tests/trainers/test_golden_estimators.py has the loss."""
     monkeypatch.setattr(ModelBundle, "stops", frozenset(range(0, 320, 4)))
     words = [*GRPO, "algorithm.overlong=mask", "algorithm.learning_rate=1e-2"]
@@ -159,9 +157,7 @@ class Coarse(LetterShare):
             episode.turns[0].score = float(number % 2 if differ else len(self.seen))
 
 
-def test_prompts_that_teach_nothing_give_place_to_others(
-    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prompts_that_teach_nothing_give_place_to_others(config_of: ConfigOf, monkeypatch) -> None:
     """Of the first two, the second teaches; then the fourth. In the next iteration none does."""
     keys: list[Key] = []
     made = RollOut.__call__

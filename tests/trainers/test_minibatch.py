@@ -31,9 +31,7 @@ class Engine:
 
 
 @pytest.mark.parametrize(("rows", "world"), [(1, 1), (1, 3), (2, 3), (3, 3)])
-def test_every_process_has_as_many_rows(
-    rows: int, world: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_process_has_as_many_rows(rows: int, world: int, monkeypatch) -> None:
     examples = [Example([1], [5] * (number + 1), 1.0) for number in range(rows)]
     monkeypatch.setattr(distributed, "count", lambda: world)
     monkeypatch.setattr(distributed, "summed", lambda numbers: numbers)

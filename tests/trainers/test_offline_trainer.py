@@ -181,9 +181,7 @@ def test_instructions_stand_beside_games(imitation: ConfigOf, tmp_path: Path) ->
     assert only["offline/loss/agent_0"] == pytest.approx(only["offline/nll_sft/agent_0"], rel=1e-5)
 
 
-def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
-    spag: ConfigOf,
-) -> None:
+def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(spag: ConfigOf) -> None:
     config = spag(
         "algorithm.iterations=3",
         "algorithm.iterations_per_epoch=3",
@@ -210,9 +208,7 @@ def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(
     )
 
 
-def test_a_training_pass_that_disagrees_is_found(
-    spag: ConfigOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_pass_that_disagrees_is_found(spag: ConfigOf, monkeypatch) -> None:
     trainer = build_games(spag("algorithm.threshold=-0.5"))
     monkeypatch.setattr(
         offline, "response_logprobs", lambda *words: [x - 0.1 for x in response_logprobs(*words)]

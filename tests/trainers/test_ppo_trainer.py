@@ -111,7 +111,7 @@ def test_the_first_update_is_refused_when_the_reference_is_another_model(
 
 
 def test_the_first_update_is_refused_when_training_sees_other_logprobs(
-    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
+    config_of: ConfigOf, monkeypatch
 ) -> None:
     trainer = build(config_of("algorithm=ppo"), LetterShare())
     engine = trainer.agents["agent_0"].engine
@@ -134,7 +134,7 @@ PENALTY, COOL = "algorithm.sampling.repetition_penalty=1.5", "algorithm.sampling
     ],
 )
 def test_a_sampler_that_differs_is_reported_with_its_setting(
-    config_of: ConfigOf, capsys: pytest.CaptureFixture[str], words: list[str], named: str | None
+    config_of: ConfigOf, capsys, words: list[str], named: str | None
 ) -> None:
     metrics = build(config_of("algorithm=ppo", *words), LetterShare()).step(0)
     said = capsys.readouterr().err
@@ -146,9 +146,7 @@ def test_a_sampler_that_differs_is_reported_with_its_setting(
         assert metrics["objective/sampler_gap_max/agent_0"] > 1e-3
 
 
-def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_metrics(
-    config_of: ConfigOf,
-) -> None:
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_metrics(config_of: ConfigOf) -> None:
     class Broken(LetterShare):
         def score(self, episodes: list[Episode]) -> None:
             super().score(episodes)
@@ -161,7 +159,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_metrics(
 
 
 def test_the_kl_controller_counts_the_turns_that_were_there(
-    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
+    config_of: ConfigOf, monkeypatch
 ) -> None:
     counted: list[int] = []
     monkeypatch.setattr(PPOPolicy, "adapt_kl_coef", lambda self, kl, turns: counted.append(turns))
@@ -201,7 +199,7 @@ def test_evaluation_disturbs_no_training_stream(config_of: ConfigOf, tmp_path: P
 
 
 def test_a_first_update_may_stand_still_only_where_every_step_was_left_out(
-    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
+    config_of: ConfigOf, monkeypatch
 ) -> None:
     """As in fp16, whose loss scale overflows at first."""
     epochs = 10  # ten times a tenth is less than 1 in floating point

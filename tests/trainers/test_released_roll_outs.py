@@ -113,7 +113,7 @@ class Reader(LetterShare):
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_the_text_of_the_end_reaches_judge_and_observer(
-    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch, kept: bool
+    config_of: ConfigOf, monkeypatch, kept: bool
 ) -> None:
     words = ["algorithm=cory", f"model.special_tokens_in_text={kept}".lower()]
     judge = Reader()

@@ -53,7 +53,7 @@ def test_a_few_tokens_may_be_far_off_where_products_are_rounded(
     ],
 )
 def test_an_update_that_moves_more_than_its_own_stops_the_run(
-    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch, sharing: str, whose: str, said: str
+    config_of: ConfigOf, monkeypatch, sharing: str, whose: str, said: str
 ) -> None:
     trainer = build(config_of(f"model.sharing={sharing}"), reward=LetterShare())
     first, second = trainer.agents.values()
@@ -78,9 +78,7 @@ def test_an_update_that_moves_more_than_its_own_stops_the_run(
     assert str(error.value).startswith(said)
 
 
-def test_every_agents_first_update_is_checked(
-    config_of: ConfigOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_agents_first_update_is_checked(config_of: ConfigOf, monkeypatch) -> None:
     checked = []
 
     def check(agent: PPOPolicy, *others: Any) -> bool:
@@ -92,7 +90,7 @@ def test_every_agents_first_update_is_checked(
     assert checked == ["agent_0", "agent_1"]  # and no later one
 
 
-def test_a_fingerprint_is_the_sum_of_all_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fingerprint_is_the_sum_of_all_bytes(monkeypatch) -> None:
     monkeypatch.setattr(sanity_checks, "SUMMED_AT_ONCE", 3)  # several pieces, the last one short
     numbers = torch.tensor([[1, 2], [256, -1]], dtype=torch.int16)
     assert byte_sum(numbers) == 1 + 2 + 1 + 255 + 255
