@@ -181,6 +181,11 @@ def turns_of(episodes: Iterable[Episode], agent: str) -> list[Turn]:
     return [turn for episode in episodes for turn in episode.turns if turn.agent == agent]
 
 
+def tokens_of(episodes: Iterable[Episode]) -> int:
+    """Tokens of all responses in the episodes."""
+    return sum(len(turn.response_ids) for episode in episodes for turn in episode.turns)
+
+
 @dataclass(frozen=True)
 class Batch:
     """Turns of one agent as tensors. B turns, P context tokens, R response tokens, L = P + R.

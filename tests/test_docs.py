@@ -56,7 +56,8 @@ def defines(source: str, name: str) -> bool:
 
 
 # options of a user's own, in docs/own.md: of the folder that cory-new makes, or to be written
-OWN = {"experiment=mine", "sweep=mine/all", "experiment=guess", "model=my_model", "reward=length"}
+OWN = {"experiment=mine", "sweep=mine/all", "sweep=mine/worth", "experiment=guess"}
+OWN |= {"model=my_model", "reward=length"}
 
 
 @all_pages

@@ -7,7 +7,7 @@ A folder stands for every run below it. Runs that differ in their seed alone mak
 standard deviation over seeds, and the difference to the first row, paired by seed. What else
 differs names the rows. Runs that are not finished, and all but the last of runs with equal settings
 and seed, are left out. Curves have a line for each row and agent, with a band of one standard
-deviation.
+deviation. Of a team and a single agent it says whether the team is better at equal cost.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from cory.report.hints import AGENT
 from cory.report.numbers import INTERVAL, aligned, interval_text, paired
 from cory.report.plots import draw, main_metrics
 from cory.report.runs import end_values, group_runs, judged_by, read_metrics, title
+from cory.report.worth import worth_text
 from cory.runs.run_dir import METRICS, RECORD, runs_below
 
 MOST_AGENTS = 4  # whose KL is shown
@@ -141,6 +142,12 @@ def main() -> None:
         metavar="METRIC,...",
         help="metrics of docs/metrics.md, as objective/kl/agent_0, objective/kl or 'eval/*'",
     )
+    parser.add_argument(
+        "--worth",
+        type=lambda text: text.split(","),
+        metavar="METRIC[,METRIC]",
+        help="of a team and a single agent: by which score, its own and the other's, they compare",
+    )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write every metric to this file")
     parser.add_argument("--curves", type=Path, metavar="FILE", help="draw them into this PNG")
     args = parser.parse_args()
@@ -149,6 +156,8 @@ def main() -> None:
         table, metrics = compared(run_dirs)
         asked = chosen([*table.index.unique("metric")], args.metric) if args.metric else []
         print(comparison_text(table, asked or metrics))
+        if line := worth_text(run_dirs, args.worth or ()):
+            print(f"\n{line}")
         if args.csv:
             table.to_csv(args.csv)
         if args.curves:

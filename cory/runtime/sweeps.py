@@ -277,10 +277,11 @@ def say_end(run_dirs: Sequence[Path], folder: Path, began: float, mark: str = ""
     if len(done) > 1:
         # pandas and scipy: only at the end
         from cory.report.compare import compared, comparison_text  # noqa: PLC0415
+        from cory.report.worth import worth_text  # noqa: PLC0415
 
         table, metrics = compared(done)
-        text = comparison_text(table, metrics)
-        write_whole(folder / f"comparison{mark}.txt", f"{text.rstrip()}\n")
+        text = f"{comparison_text(table, metrics)}\n\n{worth_text(done)}".rstrip()
+        write_whole(folder / f"comparison{mark}.txt", f"{text}\n")
         write_whole(folder / f"comparison{mark}.csv", table.to_csv())
         print(f"\n{text}\n\nwritten to {folder / f'comparison{mark}.txt'}, every metric to .csv")
     sys.stdout.flush()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cory import distributed
 from cory.config import PPOConfig
-from cory.episode import Batch, Episode, Metrics, absent_turn, turns_of
+from cory.episode import Batch, Episode, Metrics, absent_turn, tokens_of, turns_of
 from cory.evaluation.evaluate import Evaluator, TeamEvaluator
 from cory.functional.advantages import Pool, equal_groups, equal_prompts
 from cory.functional.credit import penalise_overlong
@@ -132,18 +132,19 @@ class PPOTrainer:
             limits=limits,
         )
         self.episodes = self._scored(roll_out, self.prompts_drawn, clock)
-        redrawn = 0
+        redrawn, tokens = 0, tokens_of(self.episodes)
         for again in range(config.resample_equal_groups):
             equal = equal_prompts(self.episodes, self.agents, samples, config.groups)
             if not equal:
                 break
             further = replace(roll_out, key=(*key, "again", again))
             fresh = self._scored(further, len(equal), clock)
+            tokens += tokens_of(fresh)
             for number, place in enumerate(equal):
                 start, end = place * samples, (place + 1) * samples
                 self.episodes[start:end] = fresh[number * samples : (number + 1) * samples]
             redrawn += len(equal)
-        metrics: Metrics = {"rollout/response_limit": float(limit)}
+        metrics = {"rollout/response_limit": float(limit), "rollout/tokens": float(tokens)}
         return metrics | (
             {"rollout/prompts_redrawn": float(redrawn)} if config.resample_equal_groups else {}
         )
@@ -221,6 +222,7 @@ class PPOTrainer:
             )
             if not add_step(sums, {key: value / steps for key, value in step.items()}):
                 break
+        sums["steps"] = float(steps)
         return {f"ppo/{key}/{agent.name}": value for key, value in sums.items()}
 
     def _objective(

@@ -40,21 +40,22 @@ def test_what_its_readme_says_to_type_works(tmp_path: Path) -> None:
         f"cd {folder}; README.md says what to type\n"
     )
     typed = re.findall(r"^    (cory-.*?) *(?:#.*)?$", (folder / "README.md").read_text(), re.M)
-    assert len(typed) == 6
+    assert len(typed) == 7
     short = ["algorithm.iterations=2", "evaluation.samples=1"]
     short += ["algorithm.prompts_per_iteration=16", "algorithm.minibatch_size=16"]
     for words in typed:
         name, *rest = words.split()
         few = [*short] if name == "cory-train" else []
-        few += ["seed=0"] if "sweep=mine/all" in rest else []  # of its two
+        few += ["seed=0"] if any(word.startswith("sweep=") for word in rest) else []  # of several
         started = (
             WarmCommand(folder, [*rest, *few])
             if name == "cory-train"
             else Fork(folder, partial(compare_runs, rest))
         )
         assert started.wait(600) == 0, (words, started.out, started.err)
+    assert "the single agent" in started.out  # beside which the team was not sampled equally here
     runs = sorted(path.parent for path in folder.rglob("record.json"))
-    assert len(runs) == 3 + 4
+    assert len(runs) == 3 + 4 + 2
     for run_dir in runs:
         assert all(0 < line["objective/score/agent_0"] < 1 for line in metrics(run_dir))
     for name in ("curves.png", "sweep.png"):

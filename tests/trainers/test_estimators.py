@@ -171,6 +171,9 @@ def test_prompts_that_teach_nothing_give_place_to_others(config_of: ConfigOf, mo
     judge = Coarse(1, 3)
     trainer, plain = build(config_of(*words), judge), build(config_of(*GRPO), LetterShare())
     metrics = trainer.step(0)
+    # two prompts and two more, four responses of six tokens each; minibatches of eight turns
+    assert metrics["rollout/tokens"] == (2 + 2) * 4 * 6
+    assert metrics["ppo/steps/agent_0"] == trainer.config.epochs * 1
     assert len(judge.seen) == len({*judge.seen}) == 4
     assert [e.prompt.text for e in trainer.episodes] == [judge.seen[3]] * 4 + [judge.seen[1]] * 4
     assert metrics["rollout/prompts_redrawn"] == 2 and metrics["rollout/equal_groups/agent_0"] == 0
