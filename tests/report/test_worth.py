@@ -28,9 +28,16 @@ def recorded(
     steps: float = 4.0,
     prompts: int = 3,
 ) -> Path:
-    """Two iterations, whose tokens are `tokens` and a hundred more; steps: in all of them."""
-    line = {"ppo/steps/a": steps / 4, "ppo/steps/b": steps / 4, "rollout/tokens": tokens}
-    lines = [line, line | {"rollout/tokens": tokens + 100} | ends]
+    """Twice `tokens` and a hundred more, in two iterations; of a single agent in three.
+
+    steps: of all policies in all iterations; a team has two
+    """
+    of_a_step = dict.fromkeys(("ppo/steps/a", "ppo/steps/b"), steps / 4)
+    lines = [{"rollout/tokens": number} | of_a_step for number in (tokens, tokens + 100)]
+    if algorithm == PPO:
+        lines = [{"rollout/tokens": number, "ppo/steps/a": steps / 3}
+                 for number in (tokens, tokens, 100)]  # fmt: skip
+    lines[-1] |= ends
     scores = [score_line(1, *range(prompts), metric=ALONE)]
     return record_run(run_dir, lines, scores, seed=seed, algorithm=dict(algorithm))
 
@@ -145,6 +152,9 @@ def test_what_keeps_it_from_an_answer(
     assert reason(single, "eval/x") == "not every run has logged eval/x"
     unasked = recorded(tmp_path / "unasked", PPO, {})
     assert reason(unasked).startswith("final answers were not measured: evaluation.team=true")
+    ends = {"eval/vote/turn_2": 0.1, "eval/score/team": 0.1}
+    debate = recorded(tmp_path / "debate", {"name": "maporl", "agents": 3}, ends)
+    assert "final answers were not measured" in worth_text([debate, single])
     with pytest.raises(ValueError, match="--worth: 2 groups of teams, 1 of one agent"):
         worth_text([team, single, third], ["eval/x"])
     words = ["cory-compare", str(team), str(single), "--worth", f"eval/score/agent_1,{ALONE}"]
