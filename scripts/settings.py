@@ -29,7 +29,7 @@ LONGEST = 20  # ... of a value; longer ones stand in conf/ alone
 # the options whose settings are listed, of each group the first ones with most of them
 LISTED = {
     "algorithm": (ALGORITHMS, "ppo cory team maporl debate_sft sft verifier imitation spag maft"),
-    "task": (TASKS, "prompts imdb taboo"),
+    "task": (TASKS, "prompts reasoning_gym imdb taboo"),
     "reward": (REWARDS, "python classifier judge sum verifier game_outcome"),
 }
 ELSEWHERE = (  # groups of settings that are not listed where they stand, as the page's head says

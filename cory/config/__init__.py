@@ -37,6 +37,7 @@ from cory.config.task import (
     ExactMatchConfig,
     GameConfig,
     GameOutcomeConfig,
+    GymConfig,
     ImdbConfig,
     JudgeConfig,
     JudgeEndpointConfig,

@@ -41,6 +41,7 @@ TASKS: Mapping[str, Option] = {
         ("gsm8k", "arithmetic", "tinygsm", "anli", "math", "mmlu", "prompts"),
         Option(task.PromptsConfig, "cory.tasks.prompts:PromptsTask"),
     ),
+    "reasoning_gym": Option(task.GymConfig, "cory.tasks.gym:GymTask"),
     **dict.fromkeys(
         ("taboo", "twenty_questions", "guess_my_city"),
         Option(task.GameConfig, "cory.tasks.game:GameTask"),

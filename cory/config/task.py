@@ -109,6 +109,15 @@ class ImdbConfig(PromptsConfig):
             yield "max_prompt_tokens", f"must not be below task.min_prompt_tokens={least}"
 
 
+class GymConfig(PromptsConfig):
+    """Settings of `task=reasoning_gym`: questions that a library makes and scores."""
+
+    source: Literal["package"]  # type: ignore[assignment]  # another one
+    generators: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]  # with their own settings
+    train_problems: Count
+    test_problems: Count
+
+
 Rules = Annotated[Text, with_fields(allowed=["max_turns"])]
 Speaker = Annotated[Text, with_fields(allowed=["own", "other"])]
 SOME = Field(min_length=1)

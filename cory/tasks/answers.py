@@ -133,19 +133,22 @@ def final_label(response: str) -> str | None:
 
 
 MARK = re.compile(r"(?:####|\banswer\b(?:[ \t*_]*:|[ \t]+is\b:?))(.*)", re.IGNORECASE)
+TAGGED = re.compile(r"(?s).*<answer>(.*?)</answer>")  # the last one, also of several lines
 AROUND = " .,;:!?*_\"'`“”‘’()[]{}"  # punctuation and layout, which an answer may stand in
 
 
 def final_text(response: str) -> str | None:
     r"""The answer in a response, in its plain form; None where there is none.
 
-    It is the content of its last `\boxed{...}`, else the rest of the line after its last `####`,
-    `Answer:` or `answer is`; where nothing is marked, its last line. A box that is never closed,
-    since the text was cut off, has no answer.
+    It is the content of its last `\boxed{...}` or `<answer>...</answer>`, else the rest of the line
+    after its last `####`, `Answer:` or `answer is`; where nothing is marked, its last line. A box
+    that is never closed, since the text was cut off, has no answer.
     """
     text = response.partition(NEXT_QUESTION)[0]
     if BOX.search(text):
         candidates = [last_box(text) or ""]
+    elif found := TAGGED.match(text):
+        candidates = [found[1]]
     else:
         candidates = [*MARK.findall(text)[-1:], *text.strip().splitlines()[-1:]]
     return next(filter(None, map(plain_text, candidates)), None)

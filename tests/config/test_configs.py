@@ -56,6 +56,8 @@ NEEDED = {
     "task=twenty_questions": ["algorithm=spag"],
     "task=guess_my_city": ["algorithm=spag"],
     "task=prompts": ["task.path=here", "task.held_out_share=0.1", "reward=sentiment"],
+    "task=reasoning_gym": ["task.generators={gcd:{}}"],
+    "reward=python_gym": ["task=reasoning_gym", "task.generators={gcd:{}}"],
     "scale=medium": ["experiment=cory/imdb_ppo"],
     "algorithm=maft": ["task=gsm8k_maft", "model=phi3_mini"],
 }

@@ -131,6 +131,7 @@ READ = [
     ("The answer is Paris.\nbye", "paris"),
     ("The answers: Rome, Oslo\nParis", "paris"),  # answers are no mark
     (r"Answer: Rome, or \boxed{Par", None),  # a box that is never closed
+    ("<answer>Rome</answer> or <answer> New\nYork</answer>\nbye", "new york"),
     ("ＰＡＲＩＳ", "paris"),  # noqa: RUF001  wide letters
     ("?!", None),
 ]
