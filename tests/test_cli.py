@@ -55,11 +55,8 @@ def test_a_sweep_goes_on_after_a_failed_job_and_repeats_only_what_is_missing(
 ) -> None:
     (tmp_path / "empty").mkdir()
     sweep = [
-        "hydra.mode=MULTIRUN",
-        "hydra.sweep.dir=jobs",
-        "hydra.sweep.subdir=${hydra:job.num}",
-        "algorithm=ppo",
-        "algorithm.iterations=1",
+        *("hydra.mode=MULTIRUN", "hydra.sweep.dir=jobs", "hydra.sweep.subdir=${hydra:job.num}"),
+        *("algorithm=ppo", "algorithm.iterations=1"),
         f"model.path={tmp_path / 'empty'},{tiny_model}",
     ]
     answer = train(tmp_path, *sweep)

@@ -26,22 +26,14 @@ pytestmark = [
 ]
 
 RUN = [
-    "algorithm=ppo",
-    "algorithm.iterations=2",
-    "algorithm.prompts_per_iteration=16",
-    "algorithm.minibatch_size=16",
-    "algorithm.epochs=2",
-    "algorithm.learning_rate=3e-4",
+    *("algorithm=ppo", "algorithm.iterations=2", "algorithm.prompts_per_iteration=16"),
+    *("algorithm.minibatch_size=16", "algorithm.epochs=2", "algorithm.learning_rate=3e-4"),
     "algorithm.kl_estimator=full",
     "algorithm.value_coef=0.01",  # else the gradient's norm is that of the value head
-    "algorithm.sampling.min_response_tokens=16",
-    "algorithm.sampling.max_response_tokens=16",
-    "task.max_prompt_tokens=8",
-    "model.compute_precision=${model.precision}",
+    *("algorithm.sampling.min_response_tokens=16", "algorithm.sampling.max_response_tokens=16"),
+    *("task.max_prompt_tokens=8", "model.compute_precision=${model.precision}"),
     "hardware.keep_whole_below=0",  # else ZeRO-3 splits nothing of a small model
-    "hardware.microbatch_size=8",
-    "evaluation.prompts=1",
-    "evaluation.before=false",
+    *("hardware.microbatch_size=8", "evaluation.prompts=1", "evaluation.before=false"),
 ]
 PLAIN = "hardware.cuda_graphs=false"  # else passes of a token are recorded
 OFFLOAD = "hardware.zero_stage=3 hardware.offload_optimizer=true hardware.offload_parameters=true"

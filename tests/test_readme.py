@@ -15,9 +15,7 @@ BLOCKS = re.findall(r"```bash\n(.*?)```", README, flags=re.S)
 LINES = [line.split("#")[0].strip() for block in BLOCKS for line in block.splitlines()]
 SHORT = [
     "scale=small",  # the hub is out of reach in a test
-    "algorithm.iterations=1",
-    "algorithm.prompts_per_iteration=4",
-    "algorithm.minibatch_size=4",
+    *("algorithm.iterations=1", "algorithm.prompts_per_iteration=4", "algorithm.minibatch_size=4"),
     "evaluation.prompts=4",
 ]
 # two commands that differ by nothing but scale=small are one here

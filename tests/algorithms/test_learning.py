@@ -18,11 +18,8 @@ MARGIN = 0.1  # share of the letter; a random model writes it about once in 100 
 @pytest.mark.parametrize("algorithm", OWN)
 def test_the_score_rises(config_of: ConfigOf, algorithm: str) -> None:
     config = config_of(
-        f"algorithm={algorithm}",
-        "algorithm.prompts_per_iteration=32",
-        "algorithm.minibatch_size=32",
-        "algorithm.learning_rate=3e-3",
-        "algorithm.kl_coef=0.001",
+        *(f"algorithm={algorithm}", "algorithm.prompts_per_iteration=32"),
+        *("algorithm.minibatch_size=32", "algorithm.learning_rate=3e-3", "algorithm.kl_coef=0.001"),
         *OWN[algorithm],
     )
     trainer = build(config, LetterShare())

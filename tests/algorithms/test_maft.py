@@ -271,10 +271,8 @@ def test_from_the_base_again(maft: ConfigOf, sharing: str, products: str, tmp_pa
     trainer = build_agents(
         maft(
             *("algorithm.start=base", "algorithm.schedule=linear"),
-            f"model.sharing={sharing}",
-            f"model.compute_precision={products}",
-            "algorithm.policies=single",
-            "algorithm.select=agreeing",
+            *(f"model.sharing={sharing}", f"model.compute_precision={products}"),
+            *("algorithm.policies=single", "algorithm.select=agreeing"),
         )
     )
     policy = trainer.agents["single"]

@@ -104,14 +104,9 @@ def test_turns_that_do_not_learn_are_spoken_by_the_start(questions: ConfigOf) ->
 
 DISTINCT = [  # no two values are equal, and none is a default
     *MAPORL,
-    "algorithm.agents=3",
-    "algorithm.turns=2",
-    "algorithm.gamma=0.7",
-    "algorithm.turn_discount=0.5",
-    "algorithm.alpha=[2.0,3.0]",
-    "algorithm.beta=[5.0,7.0]",
-    "algorithm.guards.penalty=-20.0",
-    "algorithm.guards.boxed=true",
+    *("algorithm.agents=3", "algorithm.turns=2", "algorithm.gamma=0.7"),
+    *("algorithm.turn_discount=0.5", "algorithm.alpha=[2.0,3.0]", "algorithm.beta=[5.0,7.0]"),
+    *("algorithm.guards.penalty=-20.0", "algorithm.guards.boxed=true"),
     "algorithm.guards.min_tokens=2",
 ]
 SCORES = [[0.1, 0.2, 0.4], [0.8, 0.3, 0.6]]  # [turn][debater]

@@ -38,9 +38,7 @@ METHODS = {
         *("algorithm.turns=1", "algorithm.evaluation_agents=1", "algorithm.evaluation_turns=1"),
     ],
     "debate_sft": [
-        "experiment=maporl/gsm8k_sft",
-        "algorithm.keep_share=0.5",
-        "algorithm.train_turns=null",
+        *("experiment=maporl/gsm8k_sft", "algorithm.keep_share=0.5", "algorithm.train_turns=null"),
         *SHORT,
     ],
     "verifier": [
@@ -63,25 +61,15 @@ def own(config_of: ConfigOf, llama: str, tmp_path: Path) -> ConfigOf:
 
     def make(kind: str, *overrides: str) -> Config:
         base = [
-            "task=prompts",
-            f"task.path={tmp_path / kind}.jsonl",
-            "task.prompt_column=question",
-            "task.train_split='train[4:]'",
-            "task.test_split='train[:4]'",
+            *("task=prompts", f"task.path={tmp_path / kind}.jsonl", "task.prompt_column=question"),
+            *("task.train_split='train[4:]'", "task.test_split='train[:4]'"),
             "task.prompt_template='{prompt} So'",
-            "task.observer_template='{query} {answers} So'",
-            "task.max_prompt_tokens=60",
-            f"model.path={llama}",
-            f"model.chat={str(kind == 'chats').lower()}",
-            "model.precision=fp32",
-            "model.quantisation=none",
-            "model.sharing=copies",
-            "hardware=cpu",
-            "algorithm.prompts_per_iteration=8",
-            "algorithm.minibatch_size=4",
+            *("task.observer_template='{query} {answers} So'", "task.max_prompt_tokens=60"),
+            *(f"model.path={llama}", f"model.chat={str(kind == 'chats').lower()}"),
+            *("model.precision=fp32", "model.quantisation=none", "model.sharing=copies"),
+            *("hardware=cpu", "algorithm.prompts_per_iteration=8", "algorithm.minibatch_size=4"),
             f"algorithm.sampling.min_response_tokens={NEW_TOKENS}",
-            f"algorithm.sampling.max_response_tokens={NEW_TOKENS}",
-            "evaluation.prompts=null",
+            *(f"algorithm.sampling.max_response_tokens={NEW_TOKENS}", "evaluation.prompts=null"),
             f"run_dir={tmp_path / 'run'}",
         ]
         return parse_config(compose_config(*last_wins([*base, *overrides])))

@@ -16,15 +16,9 @@ from tests.support.warm import WarmCommand
 
 # a random model says letters: with the judge that looks for them anywhere, games are decided
 LETTERS = [
-    "task.words=[e,a,t,o,i,n,s,r]",
-    "task.min_letters=1",
-    "task.judge=official",
-    "task.test_words=2",
-    "task.train_words=6",
-    "algorithm.prompts_per_iteration=12",
-    "algorithm.minibatch_size=4",
-    "checkpoint_every=1",
-    "evaluation.probes=[]",
+    *("task.words=[e,a,t,o,i,n,s,r]", "task.min_letters=1", "task.judge=official"),
+    *("task.test_words=2", "task.train_words=6", "algorithm.prompts_per_iteration=12"),
+    *("algorithm.minibatch_size=4", "checkpoint_every=1", "evaluation.probes=[]"),
 ]
 ADAPTERS = ["model.sharing=adapters", "model.adapter.targets=null"]
 LAYOUTS = {
@@ -95,18 +89,11 @@ def test_a_teacher_behind_an_endpoint_plays_is_imitated_and_played_against(
     server = ChatServer(answer)
     monkeypatch.setenv("TEACHER_KEY", "secret-of-the-test")
     endpoint = [
-        "endpoint@algorithm.endpoint=local",
-        f"algorithm.endpoint.base_url={server.url}",
-        "algorithm.endpoint.model=teacher",
-        "algorithm.endpoint.key_variable=TEACHER_KEY",
-        "algorithm.games=endpoint",
-        "seed=3",
-        "algorithm.opponents.endpoint=endpoint",
-        "algorithm.sampling.min_response_tokens=40",
-        "algorithm.sampling.max_response_tokens=40",
-        "task.max_prompt_tokens=24",
-        "task.texts.line='{name}{text};'",
-        "algorithm.iterations=1",
+        *("endpoint@algorithm.endpoint=local", f"algorithm.endpoint.base_url={server.url}"),
+        *("algorithm.endpoint.model=teacher", "algorithm.endpoint.key_variable=TEACHER_KEY"),
+        *("algorithm.games=endpoint", "seed=3", "algorithm.opponents.endpoint=endpoint"),
+        *("algorithm.sampling.min_response_tokens=40", "algorithm.sampling.max_response_tokens=40"),
+        *("task.max_prompt_tokens=24", "task.texts.line='{name}{text};'", "algorithm.iterations=1"),
         "evaluation.before=false",  # it would ask the endpoint, too
         "keep_state=false",  # from which the run would go on
     ]

@@ -31,11 +31,8 @@ def test_it_learns_which_answers_to_a_question_are_right(
 ) -> None:
     config = questions(
         *VERIFIER,
-        "algorithm.prompts_per_iteration=8",
-        "algorithm.answers_per_question=16",
-        "algorithm.keep_per_label=8",
-        "algorithm.minibatch_size=4",
-        "algorithm.balance=true",
+        *("algorithm.prompts_per_iteration=8", "algorithm.answers_per_question=16"),
+        *("algorithm.keep_per_label=8", "algorithm.minibatch_size=4", "algorithm.balance=true"),
         "evaluation.samples=8",
     )
     trainer = build_verifier(config)
@@ -139,8 +136,7 @@ def train(questions: ConfigOf, tmp_path: Path) -> Callable[[str, float], Trained
     def make(sharing: str, likelihood_coef: float) -> Trained:
         config = questions(
             *VERIFIER,
-            f"model.sharing={sharing}",
-            "model.adapter.dropout=0",
+            *(f"model.sharing={sharing}", "model.adapter.dropout=0"),
             f"algorithm.likelihood_coef={likelihood_coef}",
         )
         trainer = build_verifier(config)

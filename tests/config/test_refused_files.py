@@ -37,13 +37,9 @@ def test_models_and_data_that_cannot_be_used_are_refused(
     (tmp_path / "bad.parquet").write_text("PAR?")
     names = {"tmp": tmp_path, "model": tiny_model, "judge": tiny_judge}
     words = (
-        f"model.path={tiny_model}",
-        f"reward.path={tiny_judge}",
-        "task.source=path",
-        f"task.path={tmp_path}/ok.jsonl",
-        "task.min_characters=1",
-        "task.train_split='train[:50%]'",
-        "task.test_split='train[50%:]'",
+        *(f"model.path={tiny_model}", f"reward.path={tiny_judge}", "task.source=path"),
+        *(f"task.path={tmp_path}/ok.jsonl", "task.min_characters=1"),
+        *("task.train_split='train[:50%]'", "task.test_split='train[50%:]'"),
         *overrides.format(**names).split(),
     )
     message = refusal(lambda: build_components(parsed(*words)))

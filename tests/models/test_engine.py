@@ -96,12 +96,9 @@ def test_every_stage_takes_the_same_steps(
     found = []
     for stage in range(4):
         config = config_of(
-            "algorithm=ppo",
-            "algorithm.learning_rate=1e-2",
-            f"algorithm.value_learning_rate={value_rate}",
-            f"model.sharing={sharing}",
-            f"model.precision={precision}",
-            f"hardware.zero_stage={stage}",
+            *("algorithm=ppo", "algorithm.learning_rate=1e-2"),
+            *(f"algorithm.value_learning_rate={value_rate}", f"model.sharing={sharing}"),
+            *(f"model.precision={precision}", f"hardware.zero_stage={stage}"),
             "hardware.keep_whole_below=0",
         )
         model = model_of(config)
@@ -148,10 +145,8 @@ def test_a_step_in_fp16_is_that_of_float32(config_of: ConfigOf, stage: int, monk
 
 def new_engine(config_of: ConfigOf, optimizer: str, stage: int, value_rate: str = "null") -> Engine:
     config = config_of(
-        "algorithm=ppo",
-        "algorithm.learning_rate=1e-2",
-        f"algorithm.value_learning_rate={value_rate}",
-        f"hardware.zero_stage={stage}",
+        *("algorithm=ppo", "algorithm.learning_rate=1e-2"),
+        *(f"algorithm.value_learning_rate={value_rate}", f"hardware.zero_stage={stage}"),
         "hardware.keep_whole_below=0",
     )
     config = config.replace(algorithm=config.algorithm.replace(optimizer=optimizer))

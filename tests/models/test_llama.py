@@ -29,11 +29,8 @@ GREEDY = None
 def llama_config(config_of: ConfigOf, llama: str) -> ConfigOf:
     """The settings of conf/model/llama2_7b_chat.yaml, on the small model in float32."""
     base = [
-        "model=llama2_7b_chat",
-        f"model.path={llama}",
-        "model.architecture=null",
-        "model.precision=fp32",
-        "task.max_prompt_tokens=40",
+        *("model=llama2_7b_chat", f"model.path={llama}", "model.architecture=null"),
+        *("model.precision=fp32", "task.max_prompt_tokens=40"),
     ]
     return lambda *words: config_of(*base, *words)
 

@@ -42,11 +42,8 @@ def server(tiny_model: str) -> Iterator[VLLMServer]:
 
 def trainer_of(config_of: ConfigOf, server: VLLMServer, run: Path, *words: str) -> PPOTrainer:
     own = [
-        "hardware.sampler=vllm",
-        f"hardware.server.address={server.url}",
-        "hardware.server.retries=1",
-        "hardware.server.timeout=5",
-        f"run_dir={run}",
+        *("hardware.sampler=vllm", f"hardware.server.address={server.url}"),
+        *("hardware.server.retries=1", "hardware.server.timeout=5", f"run_dir={run}"),
     ]
     return build(config_of("algorithm=cory", *own, *words), LetterShare())
 

@@ -56,8 +56,7 @@ def test_gradient_checkpointing_makes_layers_run_again(config_of: ConfigOf) -> N
     calls = []
     for checkpointing in ("false", "true"):
         config = config_of(
-            "algorithm=ppo",
-            "model.sharing=adapters",
+            *("algorithm=ppo", "model.sharing=adapters"),
             f"hardware.gradient_checkpointing={checkpointing}",
         )
         agent = build(config).agents["agent_0"]

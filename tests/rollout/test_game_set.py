@@ -88,8 +88,7 @@ def test_token_ids_of_another_model_are_not_learnt(self_play: ConfigOf, tmp_path
             f"algorithm.games={path}",
             # what a random model says is often written with more tokens than it said it with
             "algorithm.sampling.min_response_tokens=24",
-            "algorithm.sampling.max_response_tokens=24",
-            "task.max_prompt_tokens=40",
+            *("algorithm.sampling.max_response_tokens=24", "task.max_prompt_tokens=40"),
         )
     )
     trainer.step(0)
@@ -123,14 +122,10 @@ def test_games_in_the_form_of_spag_s_released_files_are_learnt(
     path.write_text(json.dumps(rows))
     trainer = build_games(
         self_play(
-            "algorithm.iterations=1",
-            f"algorithm.games={path}",
-            "algorithm.threshold=0",
-            "export_examples=true",
-            "algorithm.prompts_per_iteration=3",
+            *("algorithm.iterations=1", f"algorithm.games={path}", "algorithm.threshold=0"),
+            *("export_examples=true", "algorithm.prompts_per_iteration=3"),
             "algorithm.sampling.min_response_tokens=24",
-            "algorithm.sampling.max_response_tokens=24",
-            "task.max_prompt_tokens=40",
+            *("algorithm.sampling.max_response_tokens=24", "task.max_prompt_tokens=40"),
         )
     )
     found = trainer.step(0)

@@ -145,10 +145,8 @@ NO_SYSTEM = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant ' }}{% endif %}"
 )
 RULES = [
-    "task.texts.rules={attacker: Lure., defender: Beware.}",
-    "task.texts.opening=Begin.",
-    "task.max_prompt_tokens=200",
-    "algorithm.sampling.min_response_tokens=40",
+    *("task.texts.rules={attacker: Lure., defender: Beware.}", "task.texts.opening=Begin."),
+    *("task.max_prompt_tokens=200", "algorithm.sampling.min_response_tokens=40"),
     "algorithm.sampling.max_response_tokens=40",
 ]
 

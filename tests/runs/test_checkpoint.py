@@ -15,13 +15,9 @@ from tests.support.building import LetterShare, build, steps
 from tests.support.composing import ConfigOf
 
 SETTINGS = [
-    "algorithm.swap_every=2",
-    "algorithm.score_scaling=normalise",
-    "algorithm.kl_controller=adaptive",
-    "algorithm.minibatch_size=4",
-    "algorithm.learning_rate=1e-3",
-    "hardware.microbatch_size=2",
-    "hardware.keep_whole_below=0",
+    *("algorithm.swap_every=2", "algorithm.score_scaling=normalise"),
+    *("algorithm.kl_controller=adaptive", "algorithm.minibatch_size=4"),
+    *("algorithm.learning_rate=1e-3", "hardware.microbatch_size=2", "hardware.keep_whole_below=0"),
 ]
 
 

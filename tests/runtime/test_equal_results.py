@@ -19,28 +19,18 @@ from tests.support.warm import SLAB, WarmCommand
 pytestmark = pytest.mark.slow
 
 RUN = [
-    "algorithm.iterations=2",
-    "evaluation.before=false",
-    "evaluation.prompts=2",
-    "algorithm.epochs=2",
-    "algorithm.minibatch_size=4",
-    "algorithm.learning_rate=1e-3",
-    "algorithm.score_scaling=normalise",
-    "algorithm.max_grad_norm=0.5",
-    "algorithm.kl_controller=adaptive",
-    "hardware.keep_whole_below=0",
-    "checkpoint_every=0",
+    *("algorithm.iterations=2", "evaluation.before=false", "evaluation.prompts=2"),
+    *("algorithm.epochs=2", "algorithm.minibatch_size=4", "algorithm.learning_rate=1e-3"),
+    *("algorithm.score_scaling=normalise", "algorithm.max_grad_norm=0.5"),
+    *("algorithm.kl_controller=adaptive", "hardware.keep_whole_below=0", "checkpoint_every=0"),
 ]
 CORY = ["algorithm=cory", "algorithm.swap_every=1"]
 ADAPTERS = ["model.sharing=adapters"]
 NF4 = ["model.path=asset:tiny", "model.quantisation=nf4"]
 MIXED = ["model.compute_precision=bf16"]
 DEBATE = [
-    "algorithm=maporl",
-    "algorithm.turns=2",
-    "algorithm.evaluation_turns=2",
-    "algorithm.param_sharing=per_turn_agent",
-    "algorithm.guards.min_tokens=null",
+    *("algorithm=maporl", "algorithm.turns=2", "algorithm.evaluation_turns=2"),
+    *("algorithm.param_sharing=per_turn_agent", "algorithm.guards.min_tokens=null"),
     "algorithm.critic=central",
     *ADAPTERS,
 ]
@@ -95,8 +85,7 @@ LAYOUTS: dict[str, list[str]] = {
     "copies, recorded passes": ["hardware.cuda_graphs=true", "hardware.generation_batch_size=3"],
     "copies, ZeRO-1": ["hardware.zero_stage=1"],
     "copies, ZeRO-3, offload": [
-        "hardware.zero_stage=3",
-        "hardware.offload_optimizer=true",
+        *("hardware.zero_stage=3", "hardware.offload_optimizer=true"),
         "hardware.offload_parameters=true",
     ],
     "copies x2, accumulation": ["hardware=cpu2", "hardware.microbatch_size=1"],

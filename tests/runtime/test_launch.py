@@ -138,13 +138,9 @@ def test_a_second_signal_ends_the_run_at_once(train: Train, tmp_path: Path) -> N
 
 def multinode(run_dir: Path, port: int) -> list[str]:
     return [
-        "hardware=multinode",
-        "hardware.device=cpu",
-        "hardware.processes=1",
-        "hardware.zero_stage=0",
-        "hardware.gradient_checkpointing=false",
-        f"hardware.rendezvous=127.0.0.1:{port}",
-        f"run_dir={run_dir}",
+        *("hardware=multinode", "hardware.device=cpu", "hardware.processes=1"),
+        *("hardware.zero_stage=0", "hardware.gradient_checkpointing=false"),
+        *(f"hardware.rendezvous=127.0.0.1:{port}", f"run_dir={run_dir}"),
     ]
 
 

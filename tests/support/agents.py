@@ -11,21 +11,13 @@ from cory.trainers.supervised import CollectedExamples, SupervisedTrainer
 NAMES = ["generation_0", "generation_1", "generation_2", "critic_0", "critic_1", "critic_2"]
 # beside the settings of the `questions` fixture
 MAFT = [
-    "experiment=maft/phi3_arithmetic_maft",
-    "hardware=cpu",
-    "model=tiny",
+    *("experiment=maft/phi3_arithmetic_maft", "hardware=cpu", "model=tiny"),
     "samples_kept=10",  # all of an iteration
-    "evaluation.samples=1",
-    "evaluation.k=[1]",
-    "algorithm.summary=false",
-    "algorithm.vote_ties=lexicographic",
-    "algorithm.prompts_per_iteration=10",
-    "algorithm.minibatch_size=4",
-    "algorithm.learning_rate=3e-3",
-    "algorithm.critic_learning_rate=1e-3",
-    "algorithm.later_learning_rate=2e-3",
-    "algorithm.sampling.top_k=0",
-    "algorithm.sampling.top_p=1.0",
+    *("evaluation.samples=1", "evaluation.k=[1]", "algorithm.summary=false"),
+    *("algorithm.vote_ties=lexicographic", "algorithm.prompts_per_iteration=10"),
+    *("algorithm.minibatch_size=4", "algorithm.learning_rate=3e-3"),
+    *("algorithm.critic_learning_rate=1e-3", "algorithm.later_learning_rate=2e-3"),
+    *("algorithm.sampling.top_k=0", "algorithm.sampling.top_p=1.0"),
 ]
 
 

@@ -50,12 +50,9 @@ class LetterShare:
 
 # 8 prompts of at most 4 tokens, and 6 new ones
 SMALL = [
-    "algorithm.prompts_per_iteration=8",
-    "algorithm.minibatch_size=8",
-    "algorithm.sampling.min_response_tokens=6",
-    "algorithm.sampling.max_response_tokens=6",
-    "task.max_prompt_tokens=4",
-    "evaluation.prompts=8",
+    *("algorithm.prompts_per_iteration=8", "algorithm.minibatch_size=8"),
+    *("algorithm.sampling.min_response_tokens=6", "algorithm.sampling.max_response_tokens=6"),
+    *("task.max_prompt_tokens=4", "evaluation.prompts=8"),
     # the observer's prompt of the paper is longer than the random model's context
     "task.observer_template='{answers}: {query}'",
 ]
@@ -70,16 +67,10 @@ def small_config(base: list[str], *overrides: str) -> Config:
 def asked(questions: Path) -> list[str]:
     """Settings of a task with answers, short enough for the random model, and of its evaluation."""
     return [
-        "task=gsm8k",
-        "reward=exact_match",
-        "task.source=path",
-        f"task.path={questions}",
-        "task.train_split='train[:50%]'",
-        "task.test_split='train[50%:]'",
-        "task.max_prompt_tokens=24",
-        "task.prompt_template='{prompt} So'",
-        "task.observer_template='{prompt} {answers} So'",
-        "evaluation.samples=4",
+        *("task=gsm8k", "reward=exact_match", "task.source=path", f"task.path={questions}"),
+        *("task.train_split='train[:50%]'", "task.test_split='train[50%:]'"),
+        *("task.max_prompt_tokens=24", "task.prompt_template='{prompt} So'"),
+        *("task.observer_template='{prompt} {answers} So'", "evaluation.samples=4"),
         "evaluation.k=[1,4]",
     ]
 

@@ -149,11 +149,8 @@ def reviews_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def on_reviews(model: str, judge: str, reviews: Path) -> list[str]:
     """Words for these models and sixty reviews, of which 12 are held out."""
     return [
-        f"model.path={model}",
-        f"reward.path={judge}",
-        "task.source=path",
-        f"task.path={reviews}",
-        "task.train_split='train[:80%]'",
+        *(f"model.path={model}", f"reward.path={judge}", "task.source=path"),
+        *(f"task.path={reviews}", "task.train_split='train[:80%]'"),
         "task.test_split='train[80%:]'",
     ]
 
@@ -163,9 +160,7 @@ def short(tiny_model: str, tiny_judge: str, reviews_file: Path) -> list[str]:
     """Words for the command with which an iteration takes a fraction of a second."""
     own = [
         *on_reviews(tiny_model, tiny_judge, reviews_file),
-        "task.min_characters=1",
-        "algorithm=ppo",
-        "algorithm.iterations=2",
+        *("task.min_characters=1", "algorithm=ppo", "algorithm.iterations=2"),
         "algorithm.sampling.min_response_tokens=4",
     ]
     return last_wins([*SMALL, *own])

@@ -10,15 +10,9 @@ from cory.trainers.supervised import SupervisedTrainer
 
 # beside the settings of the `questions` fixture
 VERIFIER = [
-    "experiment=maporl/verifier_gsm8k",
-    "hardware=cpu",
-    "model=tiny",
-    "evaluation.k=[1]",
-    "algorithm.prompts_per_iteration=4",
-    "algorithm.answers_per_question=6",
-    "algorithm.keep_per_label=2",
-    "algorithm.iterations=2",
-    "algorithm.learning_rate=3e-3",
+    *("experiment=maporl/verifier_gsm8k", "hardware=cpu", "model=tiny", "evaluation.k=[1]"),
+    *("algorithm.prompts_per_iteration=4", "algorithm.answers_per_question=6"),
+    *("algorithm.keep_per_label=2", "algorithm.iterations=2", "algorithm.learning_rate=3e-3"),
 ]
 
 
@@ -36,13 +30,8 @@ class Holds:
 
 
 SFT = [
-    "experiment=maporl/gsm8k_sft",
-    "hardware=cpu",
-    "model=tiny",
-    "evaluation.team=true",
-    "algorithm.keep_share=0.5",
-    "algorithm.minibatch_size=4",
-    "algorithm.learning_rate=3e-3",
+    *("experiment=maporl/gsm8k_sft", "hardware=cpu", "model=tiny", "evaluation.team=true"),
+    *("algorithm.keep_share=0.5", "algorithm.minibatch_size=4", "algorithm.learning_rate=3e-3"),
     "algorithm.evaluation_turns=2",
 ]
 

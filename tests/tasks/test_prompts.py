@@ -185,8 +185,7 @@ def test_templates(make: Make, tmp_path: Path) -> None:
     write_rows(tmp_path / "mine.jsonl", [{"prompt": f"{n}{{?", "on": f"a {n}"} for n in range(5)])
     words = [
         "task.prompt_template='On {on}: {prompt} {{x}}'",
-        "task.observer_template='{query} | {answers}'",
-        "task.answer_template='<{response}>'",
+        *("task.observer_template='{query} | {answers}'", "task.answer_template='<{response}>'"),
         "task.answer_separator=' & '",
     ]
     task = make(*words)

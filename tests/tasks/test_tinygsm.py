@@ -38,11 +38,8 @@ def make(tmp_path: Path, tokenizer: Any) -> Callable[..., PromptsTask]:
     rows = [{"question": question, "code": program} for question, program in ROWS]
     write_rows(tmp_path / "tinygsm" / "train.jsonl", rows)
     settings = [
-        "task=tinygsm",
-        "task.source=path",
-        f"task.path={tmp_path}/gsm8k",
-        f"task.programs.path={tmp_path}/tinygsm",
-        "task.train_split=train",
+        *("task=tinygsm", "task.source=path", f"task.path={tmp_path}/gsm8k"),
+        *(f"task.programs.path={tmp_path}/tinygsm", "task.train_split=train"),
         "task.max_prompt_tokens=2000",
     ]
     return lambda *overrides: PromptsTask(

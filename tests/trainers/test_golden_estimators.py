@@ -55,8 +55,7 @@ def settings(name: str, case: dict[str, Any]) -> PPOConfig:
         *("algorithm.prompts_per_iteration=12", "algorithm.minibatch_size=12"),
         f"algorithm.samples_per_prompt={BATCH['samples_per_prompt']}",
         f"algorithm.sampling.max_response_tokens={BATCH['max_completion_length']}",
-        f"algorithm.kl_coef={given['beta']}",
-        f"algorithm.clip_range={given['epsilon']}",
+        *(f"algorithm.kl_coef={given['beta']}", f"algorithm.clip_range={given['epsilon']}"),
         f"algorithm.clip_range_high={high}",
     ).algorithm
 

@@ -29,13 +29,9 @@ GAMES = [
 ]
 
 SEVEN_WORDS = [  # to train on, with room for what is said of them
-    "task.words=[movie,good,make,film,bad,sentence,positive,more]",
-    "task.test_words=1",
-    "task.train_words=7",
-    "evaluation.prompts=1",
-    "algorithm.sampling.min_response_tokens=24",
-    "algorithm.sampling.max_response_tokens=24",
-    "task.max_prompt_tokens=40",
+    *("task.words=[movie,good,make,film,bad,sentence,positive,more]", "task.test_words=1"),
+    *("task.train_words=7", "evaluation.prompts=1", "algorithm.sampling.min_response_tokens=24"),
+    *("algorithm.sampling.max_response_tokens=24", "task.max_prompt_tokens=40"),
 ]
 
 
@@ -44,8 +40,7 @@ def imitation(config_of: ConfigOf, tiny_model: str, tmp_path: Path) -> ConfigOf:
     """Imitation of GAMES; all four words are trained on."""
     base = [
         *IMITATION,
-        f"model.path={tiny_model}",
-        f"run_dir={tmp_path}/run",
+        *(f"model.path={tiny_model}", f"run_dir={tmp_path}/run"),
         f"algorithm.games={write_games(tmp_path / 'teacher.jsonl', GAMES)}",
         "algorithm.prompts_per_iteration=2",
         *SEVEN_WORDS,
@@ -97,10 +92,8 @@ def test_every_set_is_a_stage_of_its_own(spag: ConfigOf) -> None:
     """Two sets of two iterations of one minibatch each: what is sampled is what is learnt."""
     trainer = build_games(
         spag(
-            "algorithm.iterations=4",
-            "algorithm.iterations_per_epoch=2",
-            "algorithm.prompts_per_iteration=6",
-            "algorithm.minibatch_size=24",
+            *("algorithm.iterations=4", "algorithm.iterations_per_epoch=2"),
+            *("algorithm.prompts_per_iteration=6", "algorithm.minibatch_size=24"),
             "algorithm.threshold=-0.5",  # ties too: a random model seldom wins
             "algorithm.schedule=linear",
             "algorithm.final_share=0.4",
@@ -163,10 +156,8 @@ def test_instructions_stand_beside_games(imitation: ConfigOf, tmp_path: Path) ->
     """The loss is that of the games plus alpha times that of the instructions."""
     path = write_instructions(tmp_path / "instructions.jsonl")
     changes = [
-        "algorithm.iterations=1",
-        "algorithm.prompts_per_iteration=4",
-        "algorithm.minibatch_size=8",
-        f"algorithm.instructions.path={path}",
+        *("algorithm.iterations=1", "algorithm.prompts_per_iteration=4"),
+        *("algorithm.minibatch_size=8", f"algorithm.instructions.path={path}"),
         "algorithm.instructions.template='{instruction}:'",
     ]
     alone = build_games(imitation(*changes)).step(0)
@@ -183,10 +174,8 @@ def test_instructions_stand_beside_games(imitation: ConfigOf, tmp_path: Path) ->
 
 def test_a_checkpoint_in_the_middle_of_a_set_goes_on_with_its_reference(spag: ConfigOf) -> None:
     config = spag(
-        "algorithm.iterations=3",
-        "algorithm.iterations_per_epoch=3",
-        "algorithm.minibatch_size=24",
-        "algorithm.threshold=-0.5",
+        *("algorithm.iterations=3", "algorithm.iterations_per_epoch=3"),
+        *("algorithm.minibatch_size=24", "algorithm.threshold=-0.5"),
     )
     whole = build_games(config)
     whole.step(0)
@@ -220,10 +209,8 @@ def test_a_training_pass_that_disagrees_is_found(spag: ConfigOf, monkeypatch) ->
 def test_the_loss_is_the_one_of_the_settings(spag: ConfigOf) -> None:
     trainer = build_games(
         spag(
-            "algorithm.clip_range=0.1",
-            "algorithm.kl_in_advantage=true",
-            "algorithm.kl_coef=0.7",
-            "algorithm.kl_estimator=weighted",
+            *("algorithm.clip_range=0.1", "algorithm.kl_in_advantage=true"),
+            *("algorithm.kl_coef=0.7", "algorithm.kl_estimator=weighted"),
         )
     )
     own, old, worth = torch.tensor([-1.0]), torch.tensor([-1.5]), torch.tensor([0.3])

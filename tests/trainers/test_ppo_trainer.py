@@ -52,8 +52,7 @@ def test_an_exchange_moves_no_state_and_the_official_one_resets_it(
         "algorithm=cory",
         "algorithm.swap_every=2",
         f"algorithm.official_swap={official}".lower(),
-        "algorithm.kl_controller=adaptive",
-        "algorithm.score_scaling=normalise",
+        *("algorithm.kl_controller=adaptive", "algorithm.score_scaling=normalise"),
         "algorithm.sampling.min_response_tokens=4",
     )
     trainer = build(config, LetterShare())
