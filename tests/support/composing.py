@@ -8,7 +8,6 @@ A choice of options is composed once per process.
 import pickle
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,6 @@ CONF = ROOT / "conf"
 # words with which Hydra reads files elsewhere, or that concern Hydra itself
 OF_HYDRA = ("hydra.", "hydra/", "+hydra", "-")
 NAME = "hydra.job.name="  # of a run; it is the setting experiment, and chooses nothing
-GROUPS = {"model", "task", "init_from", "evaluate_every"}  # of settings of `variants`
 
 
 def compose_config(*overrides: str) -> DictConfig:
@@ -141,32 +139,6 @@ def changed(base: str, name: str, *words: str) -> dict[str, Any]:
     one, other = (leaves(composed(f"experiment={run}", *words)) for run in (base, name))
     both = one.keys() & other.keys() - {"experiment"}
     return {key: other[key] for key in both if other[key] != one[key]}
-
-
-Variants = dict[str, tuple[str, dict[str, Any]]]
-
-
-def variants(rows: Sequence[tuple[str, str, str]], **names: Sequence[object]) -> Variants:
-    """Of rows of run, base and what differs, typed without `algorithm.`: run -> base, settings.
-
-    names: what stands for `{name}`, each for itself
-    """
-    found: Variants = {}
-    for run, base, words in rows:
-        holes = [name for name in names if f"{{{name}}}" in run]
-        for values in product(*(names[name] for name in holes)):
-            own = dict(zip(holes, values, strict=True))
-            settings = [word.partition("=") for word in words.format(**own).split()]
-            found[run.format(**own)] = (
-                base.format(**own),
-                {
-                    key if key.split(".")[0] in GROUPS else f"algorithm.{key}": yaml.safe_load(
-                        value
-                    )
-                    for key, _, value in settings
-                },
-            )
-    return found
 
 
 def maporl_settings(*words: str) -> MaporlConfig:
