@@ -165,9 +165,7 @@ def test_a_paper_has_its_numbers_and_their_mean_once(wanted: Measurement, monkey
 
 
 @pytest.mark.slow
-def test_an_adapter_is_measured_on_its_base_and_the_base_alone(
-    wanted: Measurement, answers: Callable[[str], list[Any]]
-) -> None:
+def test_an_adapter_is_measured_on_its_base_and_the_base_alone(wanted, answers) -> None:
     agent = wanted.run_dir / "agents" / "agent_0"
     shutil.rmtree(agent)
     torch.manual_seed(0)
@@ -248,13 +246,7 @@ def test_thinking_is_private_and_not_ended_as_an_answer(
 
 
 @pytest.mark.slow
-def test_of_a_team_the_last_answer_counts(
-    tasks: Path,
-    wanted: Measurement,
-    answers: Callable[[str], list[Any]],
-    tmp_path: Path,
-    monkeypatch,
-) -> None:
+def test_of_a_team_the_last_answer_counts(tasks, wanted, answers, tmp_path, monkeypatch) -> None:
     cory = measurement(tmp_path / "cory", tasks, "algorithm=cory")
     cory = replace(cory, team=True, batch_size=None, max_tokens=7)
     found = measure(cory, {"own_words": None})

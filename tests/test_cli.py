@@ -27,9 +27,7 @@ def train(short: list[str]) -> Train:
     return call
 
 
-def test_a_run_leaves_its_records_and_the_same_seed_repeats_it(
-    train: Train, tmp_path: Path
-) -> None:
+def test_a_run_leaves_its_records_and_the_same_seed_repeats_it(train, tmp_path) -> None:
     first = train(tmp_path, "run_dir=a")
     assert first.returncode == 0, first.stderr
     assert "curves.png" in first.stdout and "held-out reward, agent 0" in first.stdout

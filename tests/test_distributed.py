@@ -27,9 +27,7 @@ def world(monkeypatch) -> Iterator[list[int]]:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 @pytest.mark.parametrize("rows", [0, 1, 7, 8, 256])
-def test_every_row_belongs_to_one_process_and_shares_are_even(
-    world: list[int], rows: int, count: int
-) -> None:
+def test_every_row_belongs_to_one_process_and_shares_are_even(world, rows: int, count: int) -> None:
     shares = []
     for rank in range(count):
         world[:] = [rank, count]

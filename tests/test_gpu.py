@@ -105,9 +105,7 @@ def require_learning(rows: list[dict[str, Any]], gap: float) -> None:
 
 
 @pytest.mark.parametrize("case", EXACT)
-def test_float32_gives_the_numbers_of_the_cpu(
-    on_the_cpu: dict[str, dict[str, Any]], case: str, tmp_path: Path
-) -> None:
+def test_float32_gives_the_numbers_of_the_cpu(on_the_cpu, case: str, tmp_path) -> None:
     rows = run(tmp_path, "run", GPU, *EXACT[case].split())
     require_alike(rows[0], on_the_cpu["two" if "two" in case else "one"])
     require_learning(rows, GAPS["fp32"])

@@ -65,9 +65,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("seed=0 -m model.path={tmp}/no", "error: 0: model.path={tmp}/no: there is no such"),
     ],
 )  # fmt: skip
-def test_what_was_typed_is_refused_in_one_line(
-    words: str, said: str, typed: Typed, tmp_path: Path
-) -> None:
+def test_what_was_typed_is_refused_in_one_line(words: str, said: str, typed, tmp_path) -> None:
     files = {"typo": "algorithm:\n  clip_rang: 0.1\n", "broken": "algorithm: [\n"}
     (tmp_path / "experiment" / "below").mkdir(parents=True)
     (tmp_path / "experiment" / "below" / "typo.yaml").write_text("{}\n")

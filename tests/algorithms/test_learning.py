@@ -1,7 +1,5 @@
 """Toy tasks are learnt, from scores and from games."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.building import LetterShare, build
@@ -32,9 +30,7 @@ def test_the_score_rises(config_of: ConfigOf, algorithm: str) -> None:
     assert gain > MARGIN, scores
 
 
-def test_self_play_learns_not_to_say_the_word(
-    config_of: ConfigOf, tiny_model: str, tmp_path: Path
-) -> None:
+def test_self_play_learns_not_to_say_the_word(config_of, tiny_model, tmp_path) -> None:
     """Words are single letters, looked for anywhere: whoever says the letter first, loses.
 
     A random model says it in six games of ten. It learns to say it less often, so that more games

@@ -294,9 +294,7 @@ def test_from_the_base_again(maft: ConfigOf, sharing: str, products: str, tmp_pa
 
 
 @pytest.mark.parametrize("unreadable", ["dropped", "counted"])
-def test_the_first_agents_answers_and_the_vote(
-    maft: ConfigOf, tmp_path: Path, unreadable: str
-) -> None:
+def test_the_first_agents_answers_and_the_vote(maft, tmp_path, unreadable: str) -> None:
     rule = f"algorithm.unreadable_votes={unreadable}"
     config = maft("evaluation.prompts=6", "algorithm.evaluation_turns=2", rule)
     trainer = build_agents(config)

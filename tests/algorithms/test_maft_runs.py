@@ -120,9 +120,7 @@ def server(monkeypatch) -> Iterator[ChatServer]:
 
 
 @pytest.mark.slow
-def test_three_agents_debate_and_are_told_summaries(
-    server: ChatServer, questions: ConfigOf, tmp_path: Path
-) -> None:
+def test_three_agents_debate_and_are_told_summaries(server, questions, tmp_path) -> None:
     """About two questions, in roll-outs of one."""
     config = questions(
         *("experiment=maft/gpt35_arithmetic_base", "hardware=cpu", "model=tiny"),

@@ -69,9 +69,7 @@ def test_each_agent_has_its_own_kl_coefficient(config_of: ConfigOf) -> None:
         assert torch.allclose(second.estimate.advantages[mask], expected, atol=1e-3)
 
 
-def test_each_agent_samples_as_its_block_says(
-    config_of: ConfigOf, tmp_path: Path, monkeypatch
-) -> None:
+def test_each_agent_samples_as_its_block_says(config_of, tmp_path, monkeypatch) -> None:
     words = ["members.agent_1.sampling.top_k=1", "members.agent_1.sampling.max_response_tokens=3"]
     config = config_of(*CORY, *words, "evaluation.samples=2")
     fresh, plain, own = (
@@ -163,9 +161,7 @@ def test_two_models_read_each_others_texts(config_of: ConfigOf, chats: list[str]
             assert all(abs(metrics[f"objective/kl/{a.name}"]) < 1e-3 for a in (first, second))
 
 
-def test_agents_of_one_model_may_have_systems_of_their_own(
-    config_of: ConfigOf, chats: list[str]
-) -> None:
+def test_agents_of_one_model_may_have_systems_of_their_own(config_of, chats) -> None:
     own = ("model.system='Be kind.'", "members.agent_1.model.system='Be brief.'")
     trainer = build(config_of(*CORY, *chats[:2], *own), LetterShare())
     assert [*trainer.components.bundles] == ["model"]
@@ -199,9 +195,7 @@ def test_adapters_of_two_ranks_lie_on_one_base(config_of: ConfigOf) -> None:
 
 
 @pytest.mark.slow
-def test_a_pair_is_asked_and_gone_on_with_as_it_was(
-    config_of: ConfigOf, chats: list[str], tmp_path: Path
-) -> None:
+def test_a_pair_is_asked_and_gone_on_with_as_it_was(config_of, chats, tmp_path) -> None:
     words = [*CORY, *chats, "algorithm.learning_rate=1e-2", "members.agent_0.sampling.top_k=1"]
     config = config_of(*words, f"run_dir={tmp_path}")
     trainer = build(config, LetterShare())
@@ -261,9 +255,7 @@ def test_finetuned_agents_may_differ(maft: ConfigOf, chats: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_the_best_debates_are_those_of_each_agents_own_start(
-    questions: ConfigOf, chats: list[str]
-) -> None:
+def test_the_best_debates_are_those_of_each_agents_own_start(questions, chats) -> None:
     config = questions(
         *(*SFT, "algorithm.param_sharing=per_turn_agent", "algorithm.turns=2"),
         "algorithm.train_turns=null",

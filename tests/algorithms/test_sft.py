@@ -90,9 +90,7 @@ def test_the_answers_tokens_and_the_end_are_learnt(own: ConfigOf, form: str) -> 
 
 
 @pytest.mark.parametrize("chat", [True, False])
-def test_what_is_learnt_is_exported_for_other_trainers(
-    own: ConfigOf, tmp_path: Path, chat: bool
-) -> None:
+def test_what_is_learnt_is_exported_for_other_trainers(own, tmp_path, chat: bool) -> None:
     """Prompt and completion, rendered and tokenised again, are what was learnt."""
     words = ["export_examples=true", f"model.chat={chat}"]
     trainer = trainer_of(own(texts(8), *words, *(["model.system=Hi."] if chat else [])))
@@ -190,9 +188,7 @@ def test_the_best_debates_by_hand(share: float, kept: str) -> None:
 
 
 @pytest.mark.parametrize("sharing", ["per_turn", "per_turn_agent"])
-def test_each_policy_learns_from_the_turns_that_it_is_to_speak(
-    questions: ConfigOf, sharing: str
-) -> None:
+def test_each_policy_learns_from_the_turns_that_it_is_to_speak(questions, sharing: str) -> None:
     config = questions(*SFT, f"algorithm.param_sharing={sharing}")
     trainer = build_verifier(config)
     collected = trainer.collect(0)

@@ -126,9 +126,7 @@ def test_credit(team: ConfigOf, tmp_path: Path, credit: str, expected: list[floa
         ("await team.one.say('long ' * 90)", "shown more than leaves room for a reply"),
     ],
 )
-def test_a_play_that_breaks_a_rule_is_refused_with_its_line(
-    team: ConfigOf, what: str, rule: str
-) -> None:
+def test_a_play_that_breaks_a_rule_is_refused_with_its_line(team, what: str, rule: str) -> None:
     text = returning(what).replace("len(again.text) > 6", "True")
     config = team(text)
     said = refusal(lambda: build(config).step(0))

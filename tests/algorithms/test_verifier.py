@@ -26,9 +26,7 @@ from tests.support.supervising import VERIFIER, Holds, build_verifier
 
 
 @pytest.mark.slow
-def test_it_learns_which_answers_to_a_question_are_right(
-    questions: ConfigOf, tmp_path: Path
-) -> None:
+def test_it_learns_which_answers_to_a_question_are_right(questions, tmp_path) -> None:
     config = questions(
         *VERIFIER,
         *("algorithm.prompts_per_iteration=8", "algorithm.answers_per_question=16"),
@@ -58,9 +56,7 @@ def collector_of(config: Config) -> AnswerCollector:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("balance", [True, False])
-def test_each_question_gives_as_many_right_as_wrong_answers(
-    questions: ConfigOf, balance: bool
-) -> None:
+def test_each_question_gives_as_many_right_as_wrong_answers(questions, balance: bool) -> None:
     config = questions(
         *VERIFIER, f"algorithm.balance={str(balance).lower()}", "algorithm.answers_per_question=8"
     )
@@ -251,9 +247,7 @@ def test_an_answer_that_is_too_long_loses_its_end(train: Callable[[str, float], 
 
 
 @pytest.mark.slow
-def test_a_folder_that_is_no_verifier_is_refused(
-    train: Callable[[str, float], Trained], tmp_path: Path
-) -> None:
+def test_a_folder_that_is_no_verifier_is_refused(train, tmp_path) -> None:
     _, folder = train("adapters", 0.0)
 
     def refused(rule: str, **changes: object) -> None:

@@ -54,9 +54,7 @@ def test_options_of_today_are_trained_whole_and_in_16_bits_on_a_gpu() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("words", ["model=llama2_7b_chat", "model=gpt2", "model.path={folder}"])
-def test_the_way_to_train_is_one_choice_beside_the_model(
-    words: str, way: str, tmp_path: Path
-) -> None:
+def test_the_way_to_train_is_one_choice_beside_the_model(words: str, way: str, tmp_path) -> None:
     word = words.format(folder=save_chat_model("gemma3", tmp_path, dtype="bfloat16"))
     own = model(word, f"adapter={way}", "hardware=gpu1")
     assert {key: getattr(own, key) for key in WAYS[way]} == WAYS[way]

@@ -82,9 +82,7 @@ def test_a_cache_answers_what_was_asked_before(start: Start, tmp_path: Path) -> 
     ],
     ids=["500", "slow"],
 )
-def test_what_may_pass_is_tried_again_and_then_refused(
-    start: Start, bad: Said, reason: str
-) -> None:
+def test_what_may_pass_is_tried_again_and_then_refused(start, bad: Said, reason: str) -> None:
     server, endpoint = start(lambda n, body: bad if n < 2 else echo(n, body), timeout=0.2)
     assert texts(endpoint.complete(asks("a"))) == ["re a"]
     assert len(server.asked) == 3

@@ -111,9 +111,7 @@ def pooled(model: torch.nn.Module, folder: str, text: str) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])
-def test_embeddings_of_t5_and_of_causal_models(
-    tiny_t5: str, tiny_model: str, batch_size: int
-) -> None:
+def test_embeddings_of_t5_and_of_causal_models(tiny_t5, tiny_model, batch_size: int) -> None:
     config = settings(batch_size=batch_size)
     for folder, model in (
         (tiny_t5, T5EncoderModel.from_pretrained(tiny_t5)),

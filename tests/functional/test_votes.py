@@ -52,9 +52,7 @@ DROPPED, COUNTED = VoteRule("expected", "dropped"), VoteRule("expected", "counte
         ([None, None], 0.0),
     ],
 )
-def test_ties_are_scored_as_expectation(
-    rule: VoteRule, answers: list[Hashable | None], score: float
-) -> None:
+def test_ties_are_scored_as_expectation(rule: VoteRule, answers, score: float) -> None:
     assert rule.score(answers, 7) == pytest.approx(score)
 
 

@@ -166,9 +166,7 @@ def test_logprobs_and_exact_kl_have_the_gradients_of_plain_passes(
         torch.testing.assert_close(own[name], weight.grad, rtol=1e-3, atol=1e-4)
 
 
-def test_a_head_that_leaves_the_cap_out_is_refused(
-    config_of: ConfigOf, monkeypatch, tmp_path: Path
-) -> None:
+def test_a_head_that_leaves_the_cap_out_is_refused(config_of, monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(bundle_module, "output_head", lambda lm: lm.get_output_embeddings())
     path = save(random_model("gemma2", ARCHITECTURES["gemma2"]), tmp_path)
     with pytest.raises(ConfigError, match=r"^model\.path=.*\(gemma2\) are not what its forward"):
@@ -176,18 +174,14 @@ def test_a_head_that_leaves_the_cap_out_is_refused(
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_no_pass_is_right_for_is_refused_in_a_line(
-    kind: str, config_of: ConfigOf, tmp_path: Path
-) -> None:
+def test_what_no_pass_is_right_for_is_refused_in_a_line(kind: str, config_of, tmp_path) -> None:
     settings, reason = REFUSED[kind]
     path = save(random_model(kind, settings), tmp_path)
     with pytest.raises(ConfigError, match=rf"^model\.path={path}: [^\n]*{reason}[^\n]*$"):
         _ = ModelBundle(config_of().model.replace(path=path), torch.device("cpu")).pretrained
 
 
-def test_a_model_whose_masks_count_the_unwritten_cache_is_not_recorded(
-    config_of: ConfigOf, tmp_path: Path
-) -> None:
+def test_a_model_whose_masks_count_the_unwritten_cache_is_not_recorded(config_of, tmp_path) -> None:
     path = save(random_model("gpt_neo", ARCHITECTURES["gpt_neo"]), tmp_path)
     config = config_of("hardware.cuda_graphs=true", f"model.path={path}")
     bundle = ModelBundle(config.model, torch.device("cpu"))

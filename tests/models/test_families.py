@@ -14,7 +14,7 @@ from cory.models.bundle import ModelBundle
 from cory.runs.export import export_agents
 from tests.support.building import LetterShare, build, steps
 from tests.support.chat_models import FAMILIES, save_chat_model, varied
-from tests.support.composing import ConfigOf, parsed
+from tests.support.composing import parsed
 from tests.support.refusals import refusal
 
 # what a template puts after an answer that ends a model's turn
@@ -27,9 +27,7 @@ QUESTION = "Tom has 3 apples."
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_turn_ends_where_the_template_ends_it(
-    family: str, config_of: ConfigOf, tmp_path: Path
-) -> None:
+def test_a_turn_ends_where_the_template_ends_it(family: str, config_of, tmp_path) -> None:
     path = save_chat_model(family, tmp_path)
     bundle = ModelBundle(config_of().model.replace(path=path, chat=True), torch.device("cpu"))
     ids = bundle.tokenizer.convert_tokens_to_ids([ENDS[family], *FAMILIES[family].ends])
@@ -58,9 +56,7 @@ def settings(folder: str, tmp_path: Path, *words: str) -> Config:
         for way in ("full", "lora")
     ],
 )
-def test_from_a_prompt_to_an_exported_agent(
-    family: str, way: str, tmp_path: Path, process_group: None
-) -> None:
+def test_from_a_prompt_to_an_exported_agent(family: str, way: str, tmp_path, process_group) -> None:
     folder = save_chat_model(family, tmp_path / family, **CAPPED.get(family, {}))
     config = settings(folder, tmp_path, f"adapter={way}")
     assert config.model.chat
@@ -108,9 +104,7 @@ def test_from_a_prompt_to_an_exported_agent(
     assert said[0, ids.shape[1] :].tolist() == turn.response_ids
 
 
-def test_a_tokenizer_that_does_not_fit_the_model_is_refused(
-    tmp_path: Path, process_group: None
-) -> None:
+def test_a_tokenizer_that_does_not_fit_the_model_is_refused(tmp_path, process_group) -> None:
     folder = save_chat_model("qwen3", tmp_path / "mixed")
     own = AutoModelForCausalLM.from_pretrained(folder)
     own.resize_token_embeddings(250)

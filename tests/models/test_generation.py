@@ -146,9 +146,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_context_is_read_once_and_gives_what_it_gives_alone(
-    model: PreTrainedModel, case: str
-) -> None:
+def test_each_context_is_read_once_and_gives_what_it_gives_alone(model, case: str) -> None:
     contexts, expected = CASES[case]
     passes: list[tuple[int, ...]] = []
     note = lambda module, args, kwargs: passes.append(tuple(kwargs["input_ids"].shape))  # noqa: E731
@@ -245,9 +243,7 @@ def alone(base: SharedBase, name: str, noise: torch.Tensor, stops: set[int]) -> 
 
 
 @pytest.mark.parametrize("recorded", [False, True])
-def test_a_row_says_what_its_adapter_says_alone(
-    base: SharedBase, noise: torch.Tensor, recorded: bool
-) -> None:
+def test_a_row_says_what_its_adapter_says_alone(base, noise, recorded: bool) -> None:
     """Also where rows end early and are dropped; each adapter reads its own contexts once."""
     free = [response for name in "xyz" for response in alone(base, name, noise, set())[:2]]
     stops = {response.ids[3] for response in free}
@@ -278,9 +274,7 @@ def test_the_adapters_of_this_test_disagree(base: SharedBase, noise: torch.Tenso
     assert len({*map(tuple, said)}) == 3
 
 
-def test_in_mixed_precision_the_bits_are_those_of_the_adapter_alone(
-    base: SharedBase, noise: torch.Tensor
-) -> None:
+def test_in_mixed_precision_the_bits_are_those_of_the_adapter_alone(base, noise) -> None:
     rounded = copy.deepcopy(base)
     set_products(rounded.lm, torch.bfloat16)
     own = [row for row, of in enumerate(OF) if of == "y"]

@@ -3,7 +3,7 @@
 Attention over a few rows at once has the same bits as over all of them; a CPU chooses products."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -103,9 +103,7 @@ def is_stored(lm: PreTrainedModel) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
-def test_stored_as_products_a_frozen_model_gives_the_same_bits(
-    lm: PreTrainedModel, kind: str
-) -> None:
+def test_stored_as_products_a_frozen_model_gives_the_same_bits(lm, kind: str) -> None:
     model = lm
     if kind == "llama":
         torch.manual_seed(0)
@@ -238,9 +236,7 @@ def passed(lm: PreTrainedModel) -> list[Tensor]:
 
 @pytest.mark.parametrize("make", [gpt2, llama])
 @pytest.mark.parametrize(("at_once", "parts"), [(2, 3), (5, 1)])
-def test_parts_give_the_bits_of_the_whole(
-    make: Callable[[], PreTrainedModel], at_once: int, parts: int, monkeypatch
-) -> None:
+def test_parts_give_the_bits_of_the_whole(make, at_once: int, parts, monkeypatch) -> None:
     torch.manual_seed(0)
     lm = make().eval()
     lm.product_dtype = torch.bfloat16

@@ -127,9 +127,7 @@ def test_every_setting_of_a_request_is_sent(trainer: PPOTrainer, server: VLLMSer
     }
 
 
-def test_weights_are_sent_when_they_have_changed(
-    trainer: PPOTrainer, server: VLLMServer, tmp_path: Path
-) -> None:
+def test_weights_are_sent_when_they_have_changed(trainer, server, tmp_path) -> None:
     roll_out(trainer, "agent_0")
     roll_out(trainer, "agent_0")
     assert [*map(named, server.adapters)] == ["agent_0-0", "agent_1-1"]
@@ -148,9 +146,7 @@ def test_weights_are_sent_when_they_have_changed(
     assert not server.adapters and not (tmp_path / "server-model").exists()
 
 
-def test_training_by_a_server_is_training(
-    config_of: ConfigOf, server: VLLMServer, tmp_path: Path
-) -> None:
+def test_training_by_a_server_is_training(config_of, server, tmp_path) -> None:
     """Two iterations, checked as any: ratio 1, tokens of the policy, weights that move."""
     trainer = trainer_of(config_of, server, tmp_path, "model.sharing=adapters")
     first, second = steps(trainer, 0, 1)
@@ -173,9 +169,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("cause", FAULTS)
-def test_a_server_that_disagrees_is_refused_with_the_cause(
-    trainer: PPOTrainer, server: VLLMServer, cause: str
-) -> None:
+def test_a_server_that_disagrees_is_refused_with_the_cause(trainer, server, cause: str) -> None:
     server.faults = FAULTS[cause]
     with pytest.raises(ConfigError) as refused:
         roll_out(trainer, "agent_0", SAMPLING.replace(temperature=0.8))
@@ -205,9 +199,7 @@ def test_a_stale_cache_is_refused(trainer: PPOTrainer, server: VLLMServer) -> No
 
 
 @pytest.mark.parametrize("changed", [{"top_k": 5}, {"top_p": 0.5}, {"repetition_penalty": 2.0}])
-def test_the_sampled_distribution_is_what_is_compared(
-    trainer: PPOTrainer, changed: dict[str, Any]
-) -> None:
+def test_the_sampled_distribution_is_what_is_compared(trainer, changed: dict[str, Any]) -> None:
     assert len(roll_out(trainer, "agent_0", SAMPLING.replace(**changed))) == len(PROMPTS)
 
 
@@ -257,9 +249,7 @@ def test_turns_stand_in_the_order_of_asking(trainer: PPOTrainer, server: VLLMSer
     assert all([turn.agent for turn in one.turns] == [*trainer.agents] for one in episodes)
 
 
-def test_full_weights_take_the_place_of_the_servers(
-    config_of: ConfigOf, tiny_model: str, tmp_path: Path
-) -> None:
+def test_full_weights_take_the_place_of_the_servers(config_of, tiny_model, tmp_path) -> None:
     untied = shutil.copytree(tiny_model, tmp_path / "untied")
     lm = AutoModelForCausalLM.from_pretrained(tiny_model)
     lm.lm_head.weight = torch.nn.Parameter(lm.lm_head.weight.detach().clone())
@@ -281,9 +271,7 @@ def test_full_weights_take_the_place_of_the_servers(
         build(config_of(*words))
 
 
-def test_without_vllm_the_user_is_told_where_to_get_it(
-    config_of: ConfigOf, tmp_path: Path, monkeypatch
-) -> None:
+def test_without_vllm_the_user_is_told_where_to_get_it(config_of, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"vLLM is not installed here; `make vllm` makes \.vllm"):
         command_of(config_of)

@@ -118,9 +118,7 @@ def test_a_verifier_reads_questions_as_the_model_does(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"), [([], True), (["model.template.date=1 Dec 2031"], False)]
 )
-def test_a_date_that_nobody_chose_is_said(
-    words: list[str], told: bool, tmp_path: Path, capsys
-) -> None:
+def test_a_date_that_nobody_chose_is_said(words: list[str], told: bool, tmp_path, capsys) -> None:
     path = save_chat_model("llama3", tmp_path)
     (tmp_path / "model.safetensors").unlink()
     refusal(lambda: build_components(parsed(f"model.path={path}", "model.chat=true", *words)))

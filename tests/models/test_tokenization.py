@@ -20,7 +20,7 @@ from cory.models.generation import Response
 from cory.models.loading import load_tokenizer
 from cory.models.tokenization import Texts
 from cory.runtime.worker import build_components
-from tests.support.composing import ConfigOf, parsed
+from tests.support.composing import parsed
 from tests.support.llama import BOS, CHAT, llama_tokenizer
 
 TEXT = "I know the word! It is film"
@@ -60,9 +60,7 @@ def test_a_response_stands_behind_one_space(make: Callable[[], Any]) -> None:
 
 @pytest.mark.parametrize("make", [tiny, llama_tokenizer])
 @pytest.mark.parametrize("template", [CHATML, INST])
-def test_a_teachers_text_is_what_the_template_makes_of_it(
-    make: Callable[[], Any], template: str
-) -> None:
+def test_a_teachers_text_is_what_the_template_makes_of_it(make, template: str) -> None:
     """Behind what the template puts there, and up to the token that it ends an answer with."""
     tokenizer = make()
     tokenizer.bos_token = tokenizer.bos_token or tokenizer.eos_token
@@ -150,9 +148,7 @@ WANTS_SYSTEM = "{% if messages[0].role != 'system' %}{{ raise_exception('no syst
 
 
 @pytest.mark.slow
-def test_what_a_template_refuses_is_told_in_its_words(
-    llama: str, config_of: ConfigOf, tmp_path: Path
-) -> None:
+def test_what_a_template_refuses_is_told_in_its_words(llama, config_of, tmp_path) -> None:
     words = with_template(llama, tmp_path / "system", WANTS_SYSTEM + CHAT)
     with pytest.raises(
         ConfigError, match=r"^model\.path=\S+: the chat template refuses .* user: no system$"

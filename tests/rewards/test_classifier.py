@@ -164,9 +164,7 @@ def test_texts_are_cut_to_what_can_be_read(tiny_judge: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])
-def test_half_precision_is_close_and_its_outputs_are_float32(
-    reward_model: str, precision: str
-) -> None:
+def test_half_precision_is_close_and_its_outputs_are_float32(reward_model, precision: str) -> None:
     exact = scores(classifier(reward_model, label=None))
     rounded = classifier(reward_model, label=None, precision=precision, compute_precision="bf16")
     products: set[torch.dtype] = set()

@@ -15,7 +15,6 @@ from cory.rewards.exact_match import ExactMatch
 from cory.tasks import Form
 from cory.tasks.answers import judge_rest
 from tests.support.building import CLASSIFIER, build, measure
-from tests.support.composing import ConfigOf
 
 
 class LastDigit:
@@ -83,9 +82,7 @@ def episodes(*texts: str) -> list[Episode]:
     ]
 
 
-def test_scores_are_added_with_their_weights(
-    mine: Callable[[str], PythonRewardConfig], tiny_judge: str
-) -> None:
+def test_scores_are_added_with_their_weights(mine, tiny_judge) -> None:
     tone = CLASSIFIER.replace(path=tiny_judge)
     rows = episodes("good", "a bad film")
     reward = sum_of({"length": 0.25, "tone": -2}, length=mine("score"), tone=tone)
@@ -104,9 +101,7 @@ def test_scores_are_added_with_their_weights(
 
 
 @pytest.mark.slow
-def test_a_run_logs_each_part(
-    config_of: ConfigOf, mine: Callable[[str], PythonRewardConfig], tmp_path: Path
-) -> None:
+def test_a_run_logs_each_part(config_of, mine, tmp_path) -> None:
     config = config_of()
     tone = CLASSIFIER.replace(path=config.reward.path)
     config.reward = SumConfig(

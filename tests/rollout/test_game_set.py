@@ -97,9 +97,7 @@ def test_token_ids_of_another_model_are_not_learnt(self_play: ConfigOf, tmp_path
     assert said and all(one.response_ids[-1] == eos for one in said)  # encoded from their texts
 
 
-def test_games_in_the_form_of_spag_s_released_files_are_learnt(
-    self_play: ConfigOf, tmp_path: Path
-) -> None:
+def test_games_in_the_form_of_spag_s_released_files_are_learnt(self_play, tmp_path) -> None:
     """Who won is judged, whatever `winner` is; what follows the last turn is left out."""
     said = {
         "movie": ["it is a film", " the movie "],
@@ -176,9 +174,7 @@ def test_one_agent_of_another_run_at_a_time_is_in_memory(trainer_of: Build) -> N
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_the_reference_is_kept_where_it_plays(
-    trainer_of: Build, tmp_path: Path, kept: bool
-) -> None:
+def test_the_reference_is_kept_where_it_plays(trainer_of, tmp_path, kept: bool) -> None:
     trainer, config = trainer_of(*(["algorithm.opponents.start=start"] if kept else []))
     bundle = trainer.policy.bundle
     devices = {parameter.device.type for parameter in bundle.pretrained.parameters()}

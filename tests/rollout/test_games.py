@@ -18,7 +18,6 @@ from cory.rollout.scheduler import RollOut
 from cory.runtime.worker import build_components
 from cory.tasks.game import GameTask
 from tests.support.chat_models import save_chat_model
-from tests.support.composing import ConfigOf
 from tests.support.llama import save_llama
 from tests.support.playing import IMITATION, SPAG, build_games, game_config, played, write_games
 from tests.support.speaking import Script
@@ -117,9 +116,7 @@ def test_the_oldest_utterances_are_left_out_of_what_does_not_fit() -> None:
     assert shown == [f"{head}012", f"{head}012", f"{head}12", f"{head}2", head, head]
 
 
-def test_the_first_prompt_counts_as_the_model_is_shown_it(
-    config_of: ConfigOf, tmp_path: Path
-) -> None:
+def test_the_first_prompt_counts_as_the_model_is_shown_it(config_of, tmp_path) -> None:
     """With the token that begins every text, where the tokenizer adds one."""
     path = save_llama(tmp_path / "llama")
     base = [*SPAG, f"model.path={path}", "model.chat=false", f"run_dir={tmp_path}/run"]

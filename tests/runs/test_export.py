@@ -1,7 +1,6 @@
 """Agents leave as folders that other programs load, and runs start from them."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +17,6 @@ from tests.support.building import LetterShare, build
 from tests.support.commands import metrics
 from tests.support.composing import ConfigOf
 from tests.support.refusals import refusal
-from tests.support.warm import WarmCommand
 
 CONTEXT = "the movie was"
 FAR = ["hardware.keep_whole_below=0", "algorithm.learning_rate=3e-2"]
@@ -124,9 +122,7 @@ def test_a_run_starts_from_agents_with_and_without_value_heads(
 
 
 @pytest.mark.slow
-def test_one_agent_serves_all_and_several_serve_as_many(
-    config_of: ConfigOf, tmp_path: Path
-) -> None:
+def test_one_agent_serves_all_and_several_serve_as_many(config_of, tmp_path) -> None:
     single = config_of("algorithm=ppo", "algorithm.learning_rate=3e-2")
     alone, pair = tmp_path / "alone", tmp_path / "pair"
     for folder, config in ((alone, single), (pair, config_of())):
@@ -159,9 +155,7 @@ def test_what_cannot_be_started_from_is_refused(config_of: ConfigOf, tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_finished_run_is_evaluated_without_training(
-    run: Callable[..., WarmCommand], tmp_path: Path
-) -> None:
+def test_a_finished_run_is_evaluated_without_training(run, tmp_path) -> None:
     assert run("run_dir=first", "algorithm.learning_rate=1e-2").wait() == 0
     assert run("run_dir=second", "init_from=first", "algorithm.iterations=0").wait() == 0
     (line,) = metrics(tmp_path / "second")

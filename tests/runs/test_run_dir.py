@@ -58,9 +58,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
         (one_file(SETTINGS, b"- 1\n"), "cannot be read (it is no mapping)"),
     ],
 )
-def test_a_folder_of_others_is_refused_and_stays_as_it_was(
-    make: Callable[[Path], None], said: str, tmp_path: Path
-) -> None:
+def test_a_folder_of_others_is_refused_and_stays_as_it_was(make, said: str, tmp_path) -> None:
     make(tmp_path)
     before = files_of(tmp_path)
     for refuse in (require_own, started):
@@ -157,9 +155,7 @@ def test_what_depends_on_the_length(words: tuple[str, ...], part: str | None) ->
     assert obstacle is None if part is None else part in str(obstacle)
 
 
-def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(
-    tmp_path: Path, capsys
-) -> None:
+def test_the_newest_unfinished_run_with_equal_settings_is_gone_on_with(tmp_path, capsys) -> None:
     cfg = compose_config()
     for day, override in enumerate(["", "", "", "algorithm.gamma=0.9", "seed=1"], 1):
         folder = tmp_path / f"2026-01-0{day}_12-00-00_seed{override[5:] or 0}"

@@ -1,6 +1,5 @@
 """The agents of the best iteration stay in best/, also where the run is killed and goes on."""
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +10,6 @@ from cory.config import ConfigError
 from cory.runtime.loop import Loop, check_names
 from tests.support.commands import metrics
 from tests.support.composing import parsed
-from tests.support.warm import WarmCommand
 
 METRIC = "objective/score/agent_0"
 SCORES = [0.1, 0.5, 0.3, 0.5, 0.9, 0.2]
@@ -52,9 +50,7 @@ def test_the_best_stay(tmp_path: Path, mode: str, expected: int, exported: list[
 
 
 @pytest.mark.parametrize("saved", [0, 1, 2, 3, 4, 5])
-def test_a_run_that_repeats_iterations_ends_with_the_same_agents(
-    tmp_path: Path, saved: int
-) -> None:
+def test_a_run_that_repeats_iterations_ends_with_the_same_agents(tmp_path, saved) -> None:
     """Killed after five iterations, it goes on after those of the newest checkpoint."""
     before = Run(tmp_path)
     before.iterate(0, SCORES[:saved])
@@ -92,9 +88,7 @@ def test_iterations_without_the_metric_are_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_keeps_the_agents_that_it_had(
-    run: Callable[..., WarmCommand], tmp_path: Path
-) -> None:
+def test_a_run_keeps_the_agents_that_it_had(run, tmp_path) -> None:
     """They are those that export_every writes after the same iteration."""
     command = run(
         *("run_dir=x", "algorithm.iterations=4", "evaluate_every=1", "export_every=1"),

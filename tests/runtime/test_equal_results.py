@@ -161,9 +161,7 @@ def trajectories(
 
 
 @pytest.mark.parametrize("layout", [name for name in LAYOUTS if name not in REFERENCE])
-def test_a_layout_gives_the_numbers_of_one_process(
-    trajectories: dict[str, list[dict[str, Any]]], layout: str
-) -> None:
+def test_a_layout_gives_the_numbers_of_one_process(trajectories, layout: str) -> None:
     reference = REFERENCE[layout.split(",")[0].removesuffix(" x2")]
     rtol, atol = (3e-2, 1e-3) if reference == "mixed" else (1e-4, 1e-5)
     expected = trajectories[reference]

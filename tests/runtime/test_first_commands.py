@@ -60,9 +60,7 @@ OBSTACLES = ("reward: all answers of agent_0 have the same score", "task.prompt_
 SMALL = ("algorithm.iterations=2", "algorithm.prompts_per_iteration=32")
 
 
-def test_own_prompts_are_trained_on_with_nothing_else_typed(
-    tiny_model: str, tmp_path: Path
-) -> None:
+def test_own_prompts_are_trained_on_with_nothing_else_typed(tiny_model, tmp_path) -> None:
     rows = [{"prompt": f"{n} so", "answer": n} for n in range(28)]
     rows += [{"prompt": "and so on " * 20, "answer": 1} for _ in range(2)]
     (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

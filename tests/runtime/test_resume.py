@@ -75,9 +75,7 @@ def test_a_killed_run_ends_as_if_it_had_not_been(
     assert "1 of 1 kills left the same" in capsys.readouterr().out
 
 
-def test_a_full_disk_stops_the_run_with_one_line_and_it_goes_on_later(
-    run: Run, tmp_path: Path, short: list[str]
-) -> None:
+def test_a_full_disk_stops_the_run_with_one_line_and_it_goes_on_later(run, tmp_path, short) -> None:
     whole = run("run_dir=whole", "algorithm.iterations=6", "checkpoint_every=1")
     assert whole.wait() == 0, whole.err
     base = [*short, "algorithm.iterations=6"]
@@ -147,9 +145,7 @@ PAIR = (
 
 
 @pytest.mark.parametrize("words", [EVEN, AGAIN, PAIR], ids=["cory", "drawn again", "pair"])
-def test_an_extended_run_ends_as_one_of_that_length(
-    run: Run, tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_an_extended_run_ends_as_one_of_that_length(run, tmp_path, words: tuple[str, ...]) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     whole = run("run_dir=whole", "algorithm.iterations=4", *words)
     assert whole.wait() == 0, whole.err

@@ -65,9 +65,7 @@ def records(run_dir: Path) -> bytes:
     return (run_dir / "metrics.jsonl").read_bytes()
 
 
-def test_neither_a_killed_server_nor_a_killed_run_loses_anything(
-    start: Start, tmp_path: Path
-) -> None:
+def test_neither_a_killed_server_nor_a_killed_run_loses_anything(start, tmp_path) -> None:
     whole = start("whole")
     assert whole.wait() == 0, whole.err
     assert len(metrics(tmp_path / "whole")) == 4 and not servers(tmp_path / "whole")

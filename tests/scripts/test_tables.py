@@ -71,9 +71,7 @@ def runs() -> archive.Runs:
     return archive.by_experiment(both)
 
 
-def test_a_table_has_means_differences_and_what_is_printed(
-    paper: dict[str, Table], runs: archive.Runs
-) -> None:
+def test_a_table_has_means_differences_and_what_is_printed(paper, runs) -> None:
     text = markdown_of(Numbers(paper["tab1"], runs, "small"))
     head, _, first, second, *rest = text.splitlines()
     assert head == "| small scale | score | right % | seeds |"
@@ -86,9 +84,7 @@ def test_a_table_has_means_differences_and_what_is_printed(
     assert "- score: B less 2 x A: -14 (-30 to 3), 3 seeds" in rest
 
 
-def test_a_page_keeps_its_words_and_gets_its_numbers(
-    tmp_path: Path, paper: dict[str, Table], runs: archive.Runs
-) -> None:
+def test_a_page_keeps_its_words_and_gets_its_numbers(tmp_path, paper, runs) -> None:
     page = tmp_path / "some.md"
     page.write_text("Before.\n\n<!-- tab1 small -->\nold\n<!-- end -->\n\nAfter.\n")
     write_page(page, paper, runs)

@@ -98,9 +98,7 @@ def test_the_logged_kl_is_the_one_that_is_optimised(config_of: ConfigOf, estimat
         assert_close(kl, metrics["objective/kl_k3/agent_0"])
 
 
-def test_the_first_update_is_refused_when_the_reference_is_another_model(
-    config_of: ConfigOf,
-) -> None:
+def test_the_first_update_is_refused_when_the_reference_is_another_model(config_of) -> None:
     trainer = build(config_of(), LetterShare())
     team = trainer.agents["agent_0"].bundle
     with torch.no_grad():
@@ -157,9 +155,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_metrics(config_of
     assert "objective/kl/agent_0" in stopped.value.metrics
 
 
-def test_the_kl_controller_counts_the_turns_that_were_there(
-    config_of: ConfigOf, monkeypatch
-) -> None:
+def test_the_kl_controller_counts_the_turns_that_were_there(config_of, monkeypatch) -> None:
     counted: list[int] = []
     monkeypatch.setattr(PPOPolicy, "adapt_kl_coef", lambda self, kl, turns: counted.append(turns))
     config = config_of("algorithm=ppo")

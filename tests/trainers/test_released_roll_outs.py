@@ -1,7 +1,6 @@
 """Roll-outs as the released code of CORY makes them: with dropout, and with the end's text."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -52,9 +51,7 @@ def test_dropout_acts_after_the_first_update_of_a_trainer(
     assert rests == [not act for act in acts]
 
 
-def test_updates_and_evaluations_are_without_it(
-    config_of: ConfigOf, with_rates: str, tmp_path: Path
-) -> None:
+def test_updates_and_evaluations_are_without_it(config_of, with_rates, tmp_path) -> None:
     config = config_of("algorithm=ppo", with_rates, DROPOUT, *STILL)
     trainer = build(config, LetterShare())
     trainer.step(0)
@@ -81,9 +78,7 @@ def test_the_ratio_of_the_first_step_is_one(
     assert metrics["ppo/gradient_norm/agent_0"] > 0
 
 
-def test_a_resumed_run_samples_with_the_same_dropout(
-    config_of: ConfigOf, with_rates: str, tmp_path: Path
-) -> None:
+def test_a_resumed_run_samples_with_the_same_dropout(config_of, with_rates, tmp_path) -> None:
     """And in the middle of its schedule."""
     words = ["algorithm=cory", "algorithm.swap_every=1", "algorithm.iterations=4"]
     words += ["algorithm.schedule=cosine", "algorithm.warmup=0.25"]
@@ -112,9 +107,7 @@ class Reader(LetterShare):
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_the_text_of_the_end_reaches_judge_and_observer(
-    config_of: ConfigOf, monkeypatch, kept: bool
-) -> None:
+def test_the_text_of_the_end_reaches_judge_and_observer(config_of, monkeypatch, kept: bool) -> None:
     words = ["algorithm=cory", f"model.special_tokens_in_text={kept}".lower()]
     judge = Reader()
     trainer = build(config_of(*words), judge)

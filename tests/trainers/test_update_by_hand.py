@@ -82,9 +82,7 @@ def advantages_by_hand(rewards: list[list[float]], values: list[list[float]]) ->
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_advantages_and_returns_from_credits_kl_and_values(
-    run: tuple[PPOTrainer, dict[str, list[Updated]]], agent: str
-) -> None:
+def test_advantages_and_returns_from_credits_kl_and_values(run, agent: str) -> None:
     """Credits are scaled by this agent's credits so far, and advantages whitened last."""
     updates = run[1][agent]
     clipped, whitening, shared = 0, [], []
@@ -114,9 +112,7 @@ def test_advantages_and_returns_from_credits_kl_and_values(
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_the_controller_moves_the_coefficient_that_is_used(
-    run: tuple[PPOTrainer, dict[str, list[Updated]]], agent: str
-) -> None:
+def test_the_controller_moves_the_coefficient_that_is_used(run, agent: str) -> None:
     updates = run[1][agent]
     coefficient, errors = 0.5, []
     for one in updates:
