@@ -68,9 +68,7 @@ def test_rows_of_similar_length_are_computed_at_once() -> None:
 
 
 @pytest.mark.parametrize("error", [None, ConfigError("key: no"), OSError("no room")])
-def test_processes_meet_while_the_first_one_works(
-    world: list[int], monkeypatch, error: Exception | None
-) -> None:
+def test_processes_meet_while_the_first_one_works(world, monkeypatch, error) -> None:
     said: list[list[Any]] = []
 
     def work() -> str:

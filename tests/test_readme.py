@@ -95,9 +95,7 @@ def test_every_make_target_of_the_readme_exists() -> None:
         (["PARALLEL=2"], "--scale paper", "scale=paper parallel_runs=2"),
     ],
 )
-def test_the_words_of_reproduce_reach_the_commands(
-    words: list[str], table: str, sweep: str
-) -> None:
+def test_the_words_of_reproduce_reach_the_commands(words, table, sweep) -> None:
     shown = subprocess.run(
         ["make", "--dry-run", "reproduce-cory-fig3", *words],
         cwd=ROOT, capture_output=True, text=True, check=True,

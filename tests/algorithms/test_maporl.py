@@ -46,9 +46,7 @@ class Last:
         (["algorithm.param_sharing=shared", "algorithm.train_turns=[3]"], ["agent_0"], 2),
     ],
 )
-def test_the_policies_and_how_many_turns_each_learns_from(
-    words: list[str], policies: list[str], turns: int
-) -> None:
+def test_the_policies_and_how_many_turns_each_learns_from(words, policies, turns) -> None:
     config = maporl_settings(*words)
     assert list(config.policies()) == policies
     assert config.turns_per_policy() == turns * config.prompts_per_iteration
@@ -153,13 +151,7 @@ def paid(config: Config, right: list[list[bool]], flawed: tuple[int, int] | None
          [(0.1 + 0.5 * (0.8 - 20.0 + 0.6) / 3) / 1.5]),
     ],
 )  # fmt: skip
-def test_the_trainer_pays_by_every_setting(
-    questions: ConfigOf,
-    words: list[str],
-    right: list[list[bool]],
-    flawed: tuple[int, int] | None,
-    expected: list[float | None],
-) -> None:
+def test_the_trainer_pays_by_every_setting(questions, words, right, flawed, expected) -> None:
     """`expected` holds the first credits, by turn and debater; None is not compared."""
     found = paid(questions(*DISTINCT, *words), right, flawed)
     for own, wanted in zip(found, expected, strict=False):

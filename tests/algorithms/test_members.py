@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -297,9 +296,7 @@ async def play(prompt, team):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
-def test_fixed_agents_may_share_a_model_that_nobody_trains(
-    config_of: ConfigOf, tmp_path: Path, sharing: str
-) -> None:
+def test_fixed_agents_may_share_a_model_that_nobody_trains(config_of, tmp_path, sharing) -> None:
     """One is of another run, one is the model as it came."""
     own = ("path=asset:tiny_2x", f"sharing={sharing}")
     config = config_of(

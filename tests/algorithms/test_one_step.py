@@ -10,16 +10,13 @@ import pytest
 import cory
 from cory.models.actor_critic import ActorCriticModel
 from tests.support.building import build
-from tests.support.composing import ConfigOf
 
 ROOT = str(Path(cory.__file__).parent)
 
 
 # adapters: their reference is of their base's own file
 @pytest.mark.parametrize(("sharing", "most"), [("copies", 20), ("adapters", 21)])
-def test_a_step_passes_twenty_files_and_seven_calls_to_the_model(
-    config_of: ConfigOf, sharing: str, most: int
-) -> None:
+def test_a_step_passes_twenty_files_and_seven_calls_to_the_model(config_of, sharing, most) -> None:
     trainer = build(config_of("algorithm=cory", f"model.sharing={sharing}"))
     trainer.step(0)  # which also checks the first update
     files, hops = set(), set()

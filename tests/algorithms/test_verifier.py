@@ -79,9 +79,7 @@ WRONG_TEXTS = ("wrong_common", "wrong_rare", "wrong_none")
 @pytest.mark.parametrize(
     ("wrong", "worded"), [(2, "wrong_common"), (1, "wrong_rare"), (0, "wrong_none")]
 )
-def test_requests_are_worded_by_how_rare_wrong_answers_are(
-    questions: ConfigOf, wrong: int, worded: str
-) -> None:
+def test_requests_are_worded_by_how_rare_wrong_answers_are(questions, wrong, worded) -> None:
     """Ten of each are wanted; from two wrong ones on, a fifth, they are not rare."""
     collector = collector_of(questions(*VERIFIER, "algorithm.keep_per_label=10"))
     texts = collector.config.request_texts
@@ -151,9 +149,7 @@ SAID = ["7", " so it is 7", "", "the movie was good and bad", " and"]
 
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 @pytest.mark.parametrize("likelihood_coef", [0.0, 0.05])
-def test_the_reward_is_what_the_verifier_says_in_training(
-    train: Callable[[str, float], Trained], sharing: str, likelihood_coef: float
-) -> None:
+def test_the_reward_is_what_the_verifier_says_in_training(train, sharing, likelihood_coef) -> None:
     """The same tokens, the same number, by the engine and from the folder."""
     trainer, folder = train(sharing, likelihood_coef)
     policy = trainer.agents["verifier"]

@@ -92,9 +92,7 @@ OF_RUNS = {"fidelity", "init_from", "reward.path", "algorithm.opponents.im"}
 
 
 @pytest.mark.parametrize(("experiment", "preset", "files"), PRESETS)
-def test_a_preset_changes_what_its_files_say_and_nothing_else(
-    experiment: str, preset: str, files: tuple[str, ...]
-) -> None:
+def test_a_preset_changes_what_its_files_say_and_nothing_else(experiment, preset, files) -> None:
     said = leaves(OmegaConf.merge(*(OmegaConf.load(CONF / f"{file}.yaml") for file in files)))
     said.pop("defaults", None)
     plain, other = (of(experiment, *more) for more in ((), (f"fidelity={preset}",)))

@@ -102,9 +102,7 @@ def test_what_may_pass_is_tried_again_and_then_refused(start, bad: Said, reason:
     ],
     ids=["401", "html", "no choice"],
 )
-def test_what_no_further_try_would_change_is_refused_at_once(
-    start: Start, said: Said, reason: str
-) -> None:
+def test_what_no_further_try_would_change_is_refused_at_once(start, said, reason) -> None:
     server, endpoint = start(lambda n, body: said, parallel=1)
     assert reason in refused(endpoint, "a", "b", "c")
     assert len(server.asked) == 1

@@ -74,9 +74,7 @@ def test_worth_by_the_table(turns: int) -> None:
         ([], 20, 1, False),
     ],
 )
-def test_runs_of_tokens_are_counted_in_a_row(
-    ids: list[int], longest: int, times: int, found: bool
-) -> None:
+def test_runs_of_tokens_are_counted_in_a_row(ids, longest, times, found) -> None:
     assert repeats(ids, longest, times) is found
 
 

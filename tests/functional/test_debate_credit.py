@@ -72,9 +72,7 @@ def test_a_split_majority_pays_nothing() -> None:
     ("before", "after", "beside", "alpha", "beta"),
     [(W, R, W, 3.0, -5.0), (W, R, R, 2.0, -7.0), (R, W, R, -3.0, 5.0), (R, W, W, -2.0, 7.0)],
 )
-def test_the_released_code_swaps_and_inverts(
-    before: bool, after: bool, beside: bool, alpha: float, beta: float
-) -> None:
+def test_the_released_code_swaps_and_inverts(before, after, beside, alpha, beta) -> None:
     def first_agent(right: list[list[bool]], *weights: tuple[float, float]) -> list[float]:
         return [row[0] for row in incentives(right, *weights, official=True)]
 
@@ -126,9 +124,7 @@ SPREAD = 0.5 * (-10.0 + 1.0) / 2  # the penalised second round, discounted
         ("last", "all", "propagate", 0, [0.7, 0.7, 0.7, 0.7]),
     ],
 )  # fmt: skip
-def test_penalties(
-    horizon: str, share: str, scope: str, flawed: int, expected: list[float]
-) -> None:
+def test_penalties(horizon, share, scope, flawed, expected) -> None:
     episode = debate([turn(0.2), turn(0.6)], [turn(0.4), turn(1.0)])
     episode.turns[flawed].flawed = True
     rule = replace(PLAIN, horizon=horizon, share=share, scope=scope)

@@ -107,9 +107,7 @@ def contexts(beginning: int, *lengths: int) -> list[list[int]]:
     [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in ARCHITECTURES],
 )
 @torch.no_grad()
-def test_samplers_and_trainers_passes_are_those_of_plain_ones(
-    kind: str, config_of: ConfigOf, tmp_path: Path
-) -> None:
+def test_samplers_and_trainers_passes_are_those_of_plain_ones(kind, config_of, tmp_path) -> None:
     model = random_model(kind, ARCHITECTURES[kind])
     config = config_of().model.replace(path=save(model, tmp_path))
     bundle = ModelBundle(config, torch.device("cpu"))
@@ -134,9 +132,7 @@ def test_samplers_and_trainers_passes_are_those_of_plain_ones(
 
 @pytest.mark.parametrize("slab", [None, 5 * 4 * VOCABULARY])  # backward passes again by five tokens
 @pytest.mark.parametrize("kind", HEADS)
-def test_logprobs_and_exact_kl_have_the_gradients_of_plain_passes(
-    kind: str, slab: int | None, monkeypatch
-) -> None:
+def test_logprobs_and_exact_kl_have_the_gradients_of_plain_passes(kind, slab, monkeypatch) -> None:
     if slab is not None:
         monkeypatch.setattr(logprobs, "SLAB_BYTES", slab)
     lm, rows = random_model(kind, ARCHITECTURES[kind]), contexts(0, 6, 9)

@@ -55,9 +55,7 @@ def bundle_of(folder: Path, config: Phi3Config) -> ModelBundle:
 
 
 @pytest.mark.parametrize(("short", "length"), [(SHORT, SWITCH), (LONG, WHOLE)])
-def test_a_response_may_reach_to_the_switch_and_is_refused_beyond(
-    tmp_path: Path, short: list[float], length: int
-) -> None:
+def test_a_response_may_reach_to_the_switch_and_is_refused_beyond(tmp_path, short, length) -> None:
     """With one set of frequencies the whole context is there."""
     bundle = bundle_of(tmp_path, phi3(short, LONG))
     assert bundle.context_length == Shape(Phi3ForCausalLM(phi3(short, LONG))).context == length

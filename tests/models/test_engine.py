@@ -86,9 +86,7 @@ def descend(engine: Engine, steps: int) -> list[tuple[float, float]]:
     ("sharing", "value_rate", "precision"),
     [("adapters", "3e-2", "fp32"), ("copies", "null", "bf16")],
 )
-def test_every_stage_takes_the_same_steps(
-    config_of: ConfigOf, sharing: str, value_rate: str, precision: str
-) -> None:
+def test_every_stage_takes_the_same_steps(config_of, sharing, value_rate, precision) -> None:
     """At stage 0 in half precision DeepSpeed's first step would be a quarter too short.
 
     Weights that are set are those that DeepSpeed steps from.
@@ -212,9 +210,7 @@ def same(ours: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 @pytest.mark.parametrize(
     ("stage", "precision"), [(0, "bf16"), (2, "bf16"), (3, "bf16"), (3, "fp32")]
 )
-def test_the_same_steps_as_with_an_engine_each(
-    maft: ConfigOf, monkeypatch, stage: int, precision: str
-) -> None:
+def test_the_same_steps_as_with_an_engine_each(maft, monkeypatch, stage, precision) -> None:
     """Trained in turn and again, to the last bit: bf16 must not drop what was too small for it."""
     config = maft(
         *THREE,

@@ -138,9 +138,7 @@ def test_the_prompt_of_a_group_is_read_once_with_the_same_numbers(agents: Agents
 
 
 @pytest.mark.parametrize("apart", [None, "limit", "sampling", "dropout"])
-def test_agents_that_are_asked_together_say_what_they_say_alone(
-    agents: Agents, apart: str | None, monkeypatch
-) -> None:
+def test_agents_that_are_asked_together_say_what_they_say_alone(agents, apart, monkeypatch) -> None:
     """In the same passes as their reference, but whoever samples otherwise."""
     actors: dict[str, Policy] = {**agents, "base": agents["agent_0"].reference("base")}
     if apart == "sampling":

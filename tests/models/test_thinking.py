@@ -28,9 +28,7 @@ from tests.support.composing import ConfigOf
         ("<think>a</think> b <think>c", False, "a</think> b <think>c", ""),  # of two, one is open
     ],
 )
-def test_what_is_said_to_others_follows_the_thinking(
-    text: str, opened: bool, thought: str, said: str
-) -> None:
+def test_what_is_said_to_others_follows_the_thinking(text, opened, thought, said) -> None:
     assert apart(text, opened) == (thought, said)
 
 

@@ -83,9 +83,7 @@ def test_all_messages_of_a_chat_are_shown(start: Start) -> None:
         ("Grade: 8 at first, but then\nGrade: none", 8.0),
     ],
 )
-def test_the_last_marked_number_in_range_is_the_grade(
-    start: Start, text: str, grade: float | None
-) -> None:
+def test_the_last_marked_number_in_range_is_the_grade(start, text, grade) -> None:
     _, reward = start(words, output="grade")
     assert reward.worth(text) == grade
 

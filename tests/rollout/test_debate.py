@@ -249,9 +249,7 @@ def test_others_answers_are_summed_up_for_each_agent() -> None:
         (1, True, "Check it. Again: How many?"),  # nobody sums up
     ],
 )
-def test_without_summaries_the_answers_themselves_are_shown(
-    agents: int, summary: bool, last: str
-) -> None:
+def test_without_summaries_the_answers_themselves_are_shown(agents, summary, last) -> None:
     script = Script(marked)
     held = maft_debate(agents, 2, summary=summary)
     script.play(held.play, PROMPTS)

@@ -45,9 +45,7 @@ def finished(run_dir: Path, agents: dict[str, PPOPolicy], config: Config) -> Non
 
 @pytest.mark.parametrize("stage", [0, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
-def test_a_run_starts_from_the_agents_of_another(
-    config_of: ConfigOf, tmp_path: Path, sharing: str, stage: int
-) -> None:
+def test_a_run_starts_from_the_agents_of_another(config_of, tmp_path, sharing, stage) -> None:
     settings = [f"model.sharing={sharing}", f"hardware.zero_stage={stage}", *FAR]
     config = config_of(*settings)
     theirs = trained(config)
@@ -72,9 +70,7 @@ def test_a_run_starts_from_the_agents_of_another(
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", [0, 3])
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
-def test_the_kl_may_be_to_what_each_agent_began_as(
-    config_of: ConfigOf, tmp_path: Path, sharing: str, stage: int
-) -> None:
+def test_the_kl_may_be_to_what_each_agent_began_as(config_of, tmp_path, sharing, stage) -> None:
     settings = [f"model.sharing={sharing}", *FAR]
     finished(tmp_path, trained(config_of(*settings)), config_of(*settings))
     settings += [f"init_from={tmp_path}", f"hardware.zero_stage={stage}", "seed=7"]

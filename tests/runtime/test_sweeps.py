@@ -56,9 +56,7 @@ def test_folders_say_what_varies_and_can_be_typed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("parallel", [1, 2])
-def test_a_signal_ends_the_whole_sweep_and_every_run_is_saved(
-    parallel: int, short: list[str], tmp_path: Path
-) -> None:
+def test_a_signal_ends_the_whole_sweep_and_every_run_is_saved(parallel, short, tmp_path) -> None:
     many = ["seed=0,1,2", "algorithm.iterations=100000", "hydra.sweep.dir=jobs"]
     # joblib's processes are waited for where Python ends, as a fork does not
     words = ["-m", *short, *many, f"parallel_runs={parallel}"]

@@ -98,9 +98,7 @@ def test_two_turns_by_hand_against_a_fixed_opponent() -> None:
 @pytest.mark.parametrize("equilibrium", EQUILIBRIA)
 @pytest.mark.parametrize("tau", [0.01, 0.03, 0.1, 0.5])
 @pytest.mark.parametrize("threshold", [uniform(4), exactly(3), (0.5, 0.0, 0.0, 0.5)])
-def test_both_answer_each_other_in_an_equilibrium(
-    tau: float, threshold: tuple[float, ...], equilibrium: str
-) -> None:
+def test_both_answer_each_other_in_an_equilibrium(tau, threshold, equilibrium) -> None:
     game = replace(GAME, threshold=threshold)
     own = joint(game, tau, equilibrium)
     answer = response(game, own, tau)

@@ -204,9 +204,7 @@ def test_formulas_are_counted_by_what_they_say(make: Make) -> None:
         ("math", {"solution": r"\boxed{\frac{1}{2}"}, "'solution' must be a formula, alone or in"),
     ],
 )
-def test_rows_that_cannot_be_used_are_refused(
-    name: str, change: dict[str, Any], said: str, make: Make
-) -> None:
+def test_rows_that_cannot_be_used_are_refused(name, change, said, make) -> None:
     row = ROWS[name][0]
     message = refusal(lambda: make(name, rows=[row, {**row, **change}]))
     assert "train.jsonl:2" in message and said in message

@@ -164,9 +164,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("kind", "value", "answer", "right", "wrong"), ANSWERS)
-def test_answers(
-    make: Make, tmp_path: Path, kind: str, value: Any, answer: str, right: str, wrong: str
-) -> None:
+def test_answers(make, tmp_path, kind, value, answer, right, wrong) -> None:
     write_rows(tmp_path / "mine.jsonl", [{"prompt": f"{n}?", "gold": value} for n in range(5)])
     task = make("task.answer_column=gold", f"task.answers={kind}")
     assert {prompt.answer for prompt in every(task).values()} == {answer}
@@ -285,9 +283,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("overrides", "data", "said"), BAD)
-def test_bad_rows_and_wrong_settings_are_refused(
-    make: Make, tmp_path: Path, overrides: list[str], data: list[Any], said: str
-) -> None:
+def test_bad_rows_and_wrong_settings_are_refused(make, tmp_path, overrides, data, said) -> None:
     write_rows(tmp_path / "mine.jsonl", data)
     message = refusal(lambda: make(*overrides))
     assert all(part in message for part in said.split("|"))

@@ -124,14 +124,7 @@ def test_every_set_is_a_stage_of_its_own(spag: ConfigOf) -> None:
         (["decay=0.25"], [0.2, 0.8], 1.0, 0.5),
     ],
 )
-def test_a_won_game_by_hand(
-    spag: ConfigOf,
-    tmp_path: Path,
-    words: list[str],
-    worth: list[float],
-    weight: float,
-    kl_share: float,
-) -> None:
+def test_a_won_game_by_hand(spag, tmp_path, words, worth, weight, kl_share) -> None:
     """The attacker wins in two turns.
 
     The other role never wins: its half of the weight is left to it. The KL is 0 at first, and takes

@@ -45,9 +45,7 @@ def states(trainer: PPOTrainer) -> dict[str, tuple[list[int], float, int, float]
 
 
 @pytest.mark.parametrize("official", [False, True])
-def test_an_exchange_moves_no_state_and_the_official_one_resets_it(
-    config_of: ConfigOf, official: bool
-) -> None:
+def test_an_exchange_moves_no_state_and_the_official_one_resets_it(config_of, official) -> None:
     config = config_of(
         "algorithm=cory",
         "algorithm.swap_every=2",

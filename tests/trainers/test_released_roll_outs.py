@@ -10,7 +10,6 @@ from cory.models import policy
 from cory.models.generation import Response
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build, measure, steps
-from tests.support.composing import ConfigOf
 from tests.support.fixtures import END
 
 DROPOUT = "model.rollout_dropout=true"
@@ -38,9 +37,7 @@ def gaps(trainer: PPOTrainer, iterations: int) -> list[dict[str, float]]:
 
 
 @pytest.mark.parametrize("official", [False, True])
-def test_dropout_acts_after_the_first_update_of_a_trainer(
-    config_of: ConfigOf, with_rates: str, official: bool
-) -> None:
+def test_dropout_acts_after_the_first_update_of_a_trainer(config_of, with_rates, official) -> None:
     """The released exchange builds trainers anew, of models that are not in training mode."""
     words = ["algorithm=cory", "algorithm.swap_every=2", with_rates, *STILL]
     words.append(f"algorithm.official_swap={official}".lower())
@@ -66,9 +63,7 @@ def test_updates_and_evaluations_are_without_it(config_of, with_rates, tmp_path)
 
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 @pytest.mark.parametrize("checkpointing", [False, True])
-def test_the_ratio_of_the_first_step_is_one(
-    config_of: ConfigOf, with_rates: str, sharing: str, checkpointing: bool
-) -> None:
+def test_the_ratio_of_the_first_step_is_one(config_of, with_rates, sharing, checkpointing) -> None:
     words = ["algorithm=grpo", "algorithm.epochs=1", "algorithm.kl_coef=0", with_rates]
     words += [f"model.sharing={sharing}", "model.adapter.dropout=0.5"]
     words.append(f"hardware.gradient_checkpointing={checkpointing}".lower())
