@@ -34,12 +34,15 @@ def runs_of(one: str | list[str]) -> list[str]:
     return [run for text in ([one] if isinstance(one, str) else one) for run in filled(text)]
 
 
-ROWS = [(block, key) for block in PRINTED["settings"] for key in block["settings"]]
+ROWS = [
+    pytest.param(block, key, id=f"{block['about'][:20]}-{key}", marks=[pytest.mark.slow] * slow)
+    for block in PRINTED["settings"]
+    for slow in [block.get("slow", False)]
+    for key in block["settings"]
+]
 
 
-@pytest.mark.parametrize(
-    ("block", "key"), ROWS, ids=[f"{block['about'][:20]}-{key}" for block, key in ROWS]
-)
+@pytest.mark.parametrize(("block", "key"), ROWS)
 def test_what_is_printed(block: dict[str, Any], key: str) -> None:
     value = block["settings"][key]
     each = value["each"] if isinstance(value, dict) else [value] * len(block["runs"])

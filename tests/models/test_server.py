@@ -16,6 +16,7 @@ from cory.models.policy import PPOPolicy
 from cory.models.server import Server, ServerGone
 from cory.rollout.scheduler import Cast, RollOut, single_turn
 from cory.trainers.ppo import PPOTrainer
+from tests.models.test_generation import PLAIN
 from tests.support.building import LetterShare, build, steps
 from tests.support.close import assert_close
 from tests.support.composing import ConfigOf
@@ -23,14 +24,7 @@ from tests.support.vllm_server import Faults, VLLMServer
 
 PROMPTS = [Prompt(f"p{number}", f"the film number {number}") for number in range(4)]
 LIMIT = 6
-SAMPLING = SamplingConfig(
-    temperature=1.0,
-    top_k=0,
-    top_p=1.0,
-    repetition_penalty=1.0,
-    min_response_tokens=LIMIT,
-    max_response_tokens=LIMIT,
-)
+SAMPLING = PLAIN.replace(min_response_tokens=LIMIT, max_response_tokens=LIMIT)
 
 
 @pytest.fixture

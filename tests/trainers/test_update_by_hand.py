@@ -20,27 +20,13 @@ from tests.support.close import assert_close
 from tests.support.composing import ConfigOf
 
 AGENTS, ITERATIONS = ("agent_0", "agent_1"), 4
-SETTINGS = {
-    "epochs": 1,
-    "gamma": 0.9,
-    "gae_lambda": 0.7,
-    "whiten_advantages": "true",
-    "kl_estimator": "k1",
-    "kl_coef": 0.5,
-    "kl_controller": "adaptive",
-    "kl_target": 0.14,
-    "kl_horizon": 20,
-    "score_scaling": "normalise",
-    "score_clip": 1.3,
-    "clip_range": 0.1,
-    "clip_range_high": 0.35,
-    "value_clip_range": 0.05,
-    "value_coef": 0.6,
-    "learning_rate": 1e-2,
-    "max_grad_norm": "null",
-    "swap_every": 2,
-}
-WORDS = ["algorithm=cory", *(f"algorithm.{key}={value}" for key, value in SETTINGS.items())]
+SETTINGS = """
+epochs=1 gamma=0.9 gae_lambda=0.7 whiten_advantages=true kl_estimator=k1 kl_coef=0.5
+kl_controller=adaptive kl_target=0.14 kl_horizon=20 score_scaling=normalise score_clip=1.3
+clip_range=0.1 clip_range_high=0.35 value_clip_range=0.05 value_coef=0.6 learning_rate=1e-2
+max_grad_norm=null swap_every=2
+"""
+WORDS = ["algorithm=cory", *(f"algorithm.{word}" for word in SETTINGS.split())]
 
 
 @pytest.fixture(scope="module")
