@@ -1,10 +1,14 @@
 """`cory-new`: the folder that it makes, and that what its README says to type works there."""
 
+import asyncio
 import re
+import runpy
 import shlex
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -68,22 +72,65 @@ def test_the_page_shows_an_example_of_a_team_whole() -> None:
     assert text.split('"""\n\n', 1)[1] in page
 
 
+def test_puzzles_and_what_a_turn_pays() -> None:
+    puzzles = runpy.run_path(str(ASSETS / "team" / "puzzles.py"))
+    walk, fill = puzzles["walk"], puzzles["fill"]
+    maze = "S.#/..G/#.."
+    assert (walk(maze, "rd"), walk(maze, "Up, left")) == ("..#/.SG/#..", maze)  # u, l: walls
+    assert walk(maze, "RRDR") == "..#/..S/#.." and walk(maze, "RRDRL") == "..#/.S./#.."
+    grid = "_2_3/31_2/2_3_/___1"  # row: 2 and 3; column: 3, 2; box: 1, 2, 3
+    assert [fill(grid, digit) for digit in "1234"] == [grid, grid, grid, "4" + grid[1:]]
+    assert fill(grid, "414") == "4213/3142/2_3_/___1" and fill(grid, "x 4, 12") == fill(grid, "41")
+
+    class Agent:
+        def __init__(self, *replies: str) -> None:
+            self.replies, self.shown = list(replies), list[str]()
+
+        async def say(self, text: str) -> SimpleNamespace:
+            self.shown.append(text)
+            return SimpleNamespace(text=self.replies.pop(0))
+
+    tool, planner = Agent("RRDR", "", "D"), Agent("R", "D", "R")
+    paid = asyncio.run(puzzles["solve"](SimpleNamespace(tool=tool, planner=planner), maze, walk))
+    assert paid == {"tool": [1, 0, 1], "planner": [0, 0, 2]}
+    assert planner.shown[0] == "S.#/..G/#.. Tool: ..#/..S/#.. Planner:"
+    assert tool.shown[1:] == [".S#/..G/#.. Tool:", "..#/.SG/#.. Tool:"]
+    for play, size in (("plan_path", 11), ("sudoku", 19)):
+        for seed in range(30):
+            tool, planner = Agent(*[""] * 4), Agent(*[""] * 4)
+            prompt = SimpleNamespace(columns={"seed": seed})
+            asyncio.run(puzzles[play](prompt, SimpleNamespace(tool=tool, planner=planner)))
+            start = tool.shown[3].removesuffix(" Tool:")
+            assert len(start) == size and tool.shown[0] == tool.shown[3]  # nobody has moved
+            act, replies = (walk, "UDLR") if play == "plan_path" else (fill, "1234")
+            assert solvable(start, act, replies)
+
+
+def solvable(start: str, act: Callable[[str, str], str], replies: str) -> bool:
+    """Whether replies of one letter each lead to a text without goal or empty cell."""
+    seen, left = {start}, [start]
+    while left:
+        left = [new for old in left for sign in replies if (new := act(old, sign)) not in seen]
+        seen |= {*left}
+    return any("G" not in text and "_" not in text for text in seen)
+
+
 @pytest.mark.slow
 def test_the_examples_of_teams_are_trained(tmp_path: Path, monkeypatch) -> None:
     folder = tmp_path / "mine"
     monkeypatch.setattr(sys, "argv", ["cory-new", "--team", str(folder)])
     new.main()
     typed = re.findall(r"^    cory-train (.*)$", (folder / "README.md").read_text(), re.M)
-    assert len(typed) == 3
     few = ["algorithm.prompts_per_iteration=8", "algorithm.minibatch_size=8"]
     few += ["algorithm.iterations=1", "evaluation.samples=1", "evaluation.prompts=4"]
     speakers = {
         "guess": ["guesser"],
         "nim": ["first", "second"],
         "calculator": ["solver", "checker"],
+        "puzzles": ["tool", "planner"],
+        "sudoku": ["tool", "planner"],
     }
-    for words in typed:
-        name = (re.findall(r"(\w+)\.py", words) or ["guess"])[0]
+    for name, words in zip(speakers, typed, strict=True):  # in the README's order
         started = WarmCommand(folder, [*shlex.split(words), *few, f"run_dir={name}"])
         assert started.wait(600) == 0, (words, started.out, started.err)
         assert "rewards: algorithm.play returns them" in started.err
