@@ -1,6 +1,7 @@
 """`cory-new`: the folder that it makes, and that what its README says to type works there."""
 
 import asyncio
+import json
 import re
 import runpy
 import shlex
@@ -78,9 +79,9 @@ def test_puzzles_and_what_a_turn_pays() -> None:
     maze = "S.#/..G/#.."
     assert (walk(maze, "rd"), walk(maze, "Up, left")) == ("..#/.SG/#..", maze)  # u, l: walls
     assert walk(maze, "RRDR") == "..#/..S/#.." and walk(maze, "RRDRL") == "..#/.S./#.."
-    grid = "_2_3/31_2/2_3_/___1"  # row: 2 and 3; column: 3, 2; box: 1, 2, 3
+    grid = "__2_/_1__/3___/____"  # its box has 1, its row 2, its column 3
     assert [fill(grid, digit) for digit in "1234"] == [grid, grid, grid, "4" + grid[1:]]
-    assert fill(grid, "414") == "4213/3142/2_3_/___1" and fill(grid, "x 4, 12") == fill(grid, "41")
+    assert fill(grid, "43") == "432_/_1__/3___/____" == fill(grid, "x 4, 3 and 21")
 
     class Agent:
         def __init__(self, *replies: str) -> None:
@@ -95,15 +96,15 @@ def test_puzzles_and_what_a_turn_pays() -> None:
     assert paid == {"tool": [1, 0, 1], "planner": [0, 0, 2]}
     assert planner.shown[0] == "S.#/..G/#.. Tool: ..#/..S/#.. Planner:"
     assert tool.shown[1:] == [".S#/..G/#.. Tool:", "..#/.SG/#.. Tool:"]
-    for play, size in (("plan_path", 11), ("sudoku", 19)):
-        for seed in range(30):
-            tool, planner = Agent(*[""] * 4), Agent(*[""] * 4)
-            prompt = SimpleNamespace(columns={"seed": seed})
-            asyncio.run(puzzles[play](prompt, SimpleNamespace(tool=tool, planner=planner)))
-            start = tool.shown[3].removesuffix(" Tool:")
-            assert len(start) == size and tool.shown[0] == tool.shown[3]  # nobody has moved
-            act, replies = (walk, "UDLR") if play == "plan_path" else (fill, "1234")
-            assert solvable(start, act, replies)
+    rows = (ASSETS / "team" / "puzzles.jsonl").read_text().splitlines()
+    assert [len({json.loads(row)[name] for row in rows}) for name in ("maze", "sudoku")] == [40, 40]
+    for row in map(json.loads, rows):
+        assert solvable(row["maze"], walk, "UDLR") and solvable(row["sudoku"], fill, "1234")
+        for play, column, act in (("plan_path", "maze", walk), ("sudoku", "sudoku", fill)):
+            team = SimpleNamespace(tool=Agent(*["RDLU4321"] * 4), planner=Agent(*[""] * 4))
+            asyncio.run(puzzles[play](SimpleNamespace(columns=row), team))
+            tried = act(row[column], "RDLU4321")
+            assert team.planner.shown == [f"{row[column]} Tool: {tried} Planner:"] * 4
 
 
 def solvable(start: str, act: Callable[[str, str], str], replies: str) -> bool:

@@ -1,9 +1,8 @@
 """Plan-Path and Sudoku 4x4 (Zhao et al., 2025): a tool tries on a copy, then the planner acts.
 
-A prompt's seed makes its puzzle. A turn pays both for the planner's success, and each its own.
+A turn pays both for the planner's success, and each its own.
 """
 
-import random
 import re
 
 STEPS = {"U": -4, "D": 4, "L": -1, "R": 1}  # in a text of three rows, a / between them
@@ -45,19 +44,8 @@ def fill(grid, text):
 
 
 async def plan_path(prompt, team):
-    draw, cells = random.Random(prompt.columns["seed"]), [0, 1, 2, 4, 5, 6, 8, 9, 10]
-    way = [draw.choice(cells)]
-    while len({*way}) < 4:
-        way.append(draw.choice([cell for cell in cells if cell - way[-1] in STEPS.values()]))
-    signs = {cell: "." if cell in way or draw.random() < 0.78 else "#" for cell in cells}
-    signs |= {3: "/", 7: "/", way[0]: "S", way[-1]: "G"}
-    return await solve(team, "".join(signs[cell] for cell in range(11)), walk)
+    return await solve(team, prompt.columns["maze"], walk)
 
 
 async def sudoku(prompt, team):
-    draw = random.Random(prompt.columns["seed"])
-    digits = str.maketrans("1234", "".join(draw.sample("1234", 4)))
-    grid = [*"1234/3412/2143/4321".translate(digits)]
-    for cell in draw.sample([cell for cell in range(19) if cell % 5 < 4], 3):
-        grid[cell] = "_"
-    return await solve(team, "".join(grid), fill)
+    return await solve(team, prompt.columns["sudoku"], fill)
