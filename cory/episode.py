@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +33,13 @@ def are_messages(value: Any) -> bool:
 def as_messages(context: Context) -> list[Message]:
     """The messages with which a chat begins; of a text, one of the user."""
     return context if isinstance(context, list) else [from_user(context)]
+
+
+def as_text(context: Context) -> str:
+    """A context as samples.jsonl keeps it; of a single message, its content."""
+    if isinstance(context, str):
+        return context
+    return context[0]["content"] if len(context) == 1 else json.dumps(context, ensure_ascii=False)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 from cory.config import CoryConfig
 from cory.episode import Episode, Metrics, Prompt, score_of
+from cory.evaluation.probes import probes_of
 from cory.functional.credit import mean_over_roles, own_and_later, own_score
 from cory.rollout.scheduler import Cast, Play
 from cory.rollout.team import credit_rule
@@ -120,6 +121,7 @@ def build_cory(config: CoryConfig, components: Components) -> PPOTrainer:
         agents,
         pioneer_observer(roles, transfer),
         credit,
+        probes=probes_of(components.config, agents),
         describe=describe,
         after_step=after_step,
         carried={"roles": roles},

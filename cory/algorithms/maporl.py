@@ -9,6 +9,7 @@ from cory.config.debate import OF_REFERENCE
 from cory.episode import Episode
 from cory.evaluation.debates import debate_metrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator
+from cory.evaluation.probes import probes_of
 from cory.functional.credit import DebateCredit, repeats
 from cory.functional.votes import VoteRule
 from cory.models.actor import Actor
@@ -129,6 +130,7 @@ class TrainedDebates:
             self.debate(agents, rounds).play,
             actors,
             team_metrics=partial(debate_metrics, agents, vote),
+            probes=probes_of(components.config, policies),
         )
 
 

@@ -12,6 +12,7 @@ from cory.config import Config, SamplingConfig, TeamConfig, require
 from cory.endpoint import Endpoint
 from cory.episode import Asked, Context, Episode, Metrics, Turn
 from cory.evaluation.evaluate import TeamEvaluator, return_metrics, returns_of
+from cory.evaluation.probes import probes_of
 from cory.functional.credit import mean_over_roles, own_and_later, own_return
 from cory.functional.statistics import mean
 from cory.models.actor import Actor
@@ -53,6 +54,10 @@ def build_team(config: TeamConfig, components: Components) -> PPOTrainer:
             pool.after_step(iteration)
 
     play = team_play(function, config)
+    # evaluations know an agent by its own name: it is changed without those that share its policy
+    policies = {name: config.policy_of(name) for name in config.agents}
+    speakers = {name: actors[policy] for name, policy in policies.items()}
+    learners = {name: agents[policy] for name, policy in policies.items() if policy in agents}
     reward = ReturnedOrScored(components.reward, f"reward={components.config.reward.name}")
     rules: dict[str, CreditRule] = {
         "own": own_return,
@@ -66,10 +71,11 @@ def build_team(config: TeamConfig, components: Components) -> PPOTrainer:
         components.task,
         reward,
         config.sampling,
-        play,
-        actors,
+        team_play(function, config.replace(policies="separate")),
+        speakers,
         team_metrics=partial(return_metrics, config.agents),
         alone=False,
+        probes=probes_of(components.config, learners, [*config.fixed_agents]),
     )
     return PPOTrainer(
         components,

@@ -160,6 +160,7 @@ class EvaluationConfig(Settings):
     greedy: bool
     team: bool  # also the agents in their roles, each seeing the answers before its own
     probes: list[Words]  # texts that every agent answers at the end, kept in samples.jsonl
+    probes_of_team: list[Literal["muted", "untrained", "swapped"]]  # as docs/agents.md says
     before: bool  # also before the training, with the same prompts and random numbers as after it
 
     def conflicts(self) -> Conflicts:

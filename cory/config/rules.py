@@ -86,6 +86,7 @@ NEEDS = {
     # conf/released has a file for each algorithm that these say anything of
     "fidelity=official_spag": "algorithm=imitation|spag",
     "fidelity=official_maporl": "algorithm=maporl|verifier",
+    "evaluation.probes_of_team": "algorithm=cory|team|maporl",
     "algorithm=imitation|spag": "evaluation.greedy=false evaluation.team=false evaluation.k=[1]",
     "algorithm.test_greedy": "evaluation.samples=1",  # all games about a word would be the same
     "algorithm=verifier": "reward=exact_match evaluation.greedy=false evaluation.probes=[] "
@@ -220,6 +221,7 @@ def products_of(config: Config) -> dict[str, str]:
 def of_answers(config: Config) -> Conflicts:
     """Settings that ask for prompts with answers, for a reward, or for several agents."""
     task, algorithm, evaluation = config.task, config.algorithm, config.evaluation
+    probes = evaluation.probes_of_team
     if config.reward.name == "returned" and not isinstance(algorithm, TeamConfig | SFTConfig):
         rule = f"task={task.name} has no reward of its own; choose one: reward=python"
         yield "reward", f"{rule} reward.function=<file>.py:<function>, exact_match, judge, ..."
@@ -231,6 +233,7 @@ def of_answers(config: Config) -> Conflicts:
         "algorithm.beta": any(getattr(algorithm, "beta", ())),
         "algorithm.consensus": getattr(algorithm, "consensus", None) is not None,
         "evaluation.team": evaluation.team and isinstance(algorithm, DebateConfig),
+        "evaluation.probes_of_team": any(probes) and isinstance(algorithm, DebateConfig),
         "evaluation.k": max(evaluation.k) > 1,
     }
     for key, judge in judges(config.reward).items():
@@ -248,6 +251,8 @@ def of_answers(config: Config) -> Conflicts:
             yield key, f"needs a task with answers (task.answer_column); task={task.name} has none"
     if evaluation.team and not hasattr(algorithm, "agents") and algorithm.policy_count() == 1:
         yield "evaluation.team", f"needs several agents; algorithm={algorithm.name} has one"
+    if "swapped" in probes and algorithm.policy_count() == 1:
+        yield "evaluation.probes_of_team", "swapped exchanges policies, and here there is one"
 
 
 def of_batches(config: Config) -> Conflicts:

@@ -6,7 +6,7 @@ Metrics of scored responses: mean scores, shares of prompts solved, pass@k; retu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,12 +15,14 @@ import torch
 from cory import distributed
 from cory.config import SamplingConfig
 from cory.episode import Metrics, TokenRow
+from cory.evaluation.probes import Probes, of_probe, worth_asking
 from cory.evaluation.responses import (
     MEASURED,
     PROBE,
     TEAM,
     BeforeEach,
     EvalRequest,
+    PromptScores,
     ResponseSet,
     by_prompt,
     in_batches,
@@ -179,6 +181,7 @@ class TeamEvaluator:
     team_metrics: Callable[[Task, ResponseSet, EvalRequest], Metrics] = score_metrics
     alone: bool = True  # the agents are also asked one by one
     rows: int | None = None  # rows per batch and process; None: as many as agents sample at once
+    probes: Probes = field(default_factory=dict)
 
     def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
         """As `Evaluator`."""
@@ -186,19 +189,31 @@ class TeamEvaluator:
         # as much at once as the processes together take, so that memory does not grow with the rows
         rows_each = self.rows or next(iter(self.agents.values())).hardware.responses_at_once
         size = rows_each * distributed.count()
-        in_batches(request, sets, size, partial(self._answer, request), before_each)
+
+        def ask(sets: Sequence[ResponseSet]) -> None:
+            in_batches(request, sets, size, partial(self._answer, request), before_each)
+
+        ask(sets)
         metrics: Metrics = {}
         for responses in sets:
             if responses.kind == MEASURED:
                 metrics_of = self.team_metrics if responses.who == TEAM else score_metrics
                 metrics |= metrics_of(self.task, responses, request)
+        if self.probes:
+            team = next(one for one in sets if one.who == TEAM)  # its sampled responses
+            for probe in worth_asking(self.probes, team.lines):
+                ask([changed := replace(team, probe=probe, lines=[])])
+                own = replace(request, scores=PromptScores())
+                found = self.team_metrics(self.task, changed, own)
+                metrics |= of_probe(probe, found, own.scores, request)
         return metrics
 
     def _response_sets(self, request: EvalRequest) -> list[ResponseSet]:
         """The responses to sample, without their lines, in the order in which they are sampled."""
         config = request.config
         speakers = [*self.agents] if self.alone else [TEAM]
-        measured = [*speakers, TEAM] if config.team and self.alone else speakers
+        team = config.team or self.probes
+        measured = [*speakers, TEAM] if team and self.alone else speakers
         prompts = self.task.held_out(config.prompts, config.split)
         sets = [
             ResponseSet(name, MEASURED, prompts, samples)
@@ -218,7 +233,8 @@ class TeamEvaluator:
         """An episode per row, as samples.jsonl keeps it; the reward scores it unless a probe."""
         prompts = [responses.prompt(row) for row in rows]
         team = responses.who == TEAM
-        actors: Mapping[str, Actor] = self.actors if team else self.agents
+        changed = self.probes[responses.probe] if responses.probe else {}
+        actors: Mapping[str, Actor] = {**self.actors, **changed} if team else self.agents
         roll_out = RollOut(
             actors,
             self.sampling.max_response_tokens,

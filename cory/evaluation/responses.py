@@ -83,6 +83,7 @@ class ResponseSet:
     kind: str  # MEASURED | PROBE
     prompts: Sequence[Prompt]
     samples: int | None  # responses per prompt; None: one, greedily
+    probe: str = field(default="", kw_only=True)  # how the team is changed; "": it is as it is
     lines: list[Line] = field(default_factory=list, kw_only=True)  # one per row
 
     def __len__(self) -> int:
@@ -107,7 +108,7 @@ def in_batches(
     answer(set, rows): what is specific to an evaluation in the lines of a batch
     """
     request.scores.prompts = [prompt.id for prompt in sets[0].prompts]
-    total = sum(map(len, sets))
+    total = len(request.lines) + sum(map(len, sets))
     for one in sets:
         for start in range(0, len(one), size):
             before_each(len(request.lines), total)
@@ -117,7 +118,7 @@ def in_batches(
                 line = {
                     "iteration": request.iteration,
                     "kind": one.kind,
-                    "who": one.who,
+                    "who": one.probe or one.who,
                     "split": request.config.split if one.kind == MEASURED else None,
                     "sample": None if one.samples is None else row // len(one.prompts),
                     "prompt_id": prompt.id,

@@ -1,10 +1,11 @@
 """Whoever responds to contexts: the protocol of actors."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from cory.config import SamplingConfig
-from cory.episode import Asked, Context, Turn
+from cory.episode import TEXT_ONLY, Asked, Context, Turn, as_text
 from cory.seeding import Key, uniforms
 
 
@@ -22,6 +23,26 @@ class Actor(Protocol):
     def fits(self, context: Context, limit: int) -> bool:
         """As `Policy.fits`; True where only a server knows."""
         ...
+
+
+@dataclass
+class Silent:
+    """An `Actor` whose utterances are empty texts."""
+
+    name: str
+
+    def turns(
+        self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
+    ) -> list[Turn]:
+        """As `Actor`."""
+        return [
+            Turn(self.name, one.role, one.round, as_text(one.context), "", [], TEXT_ONLY)
+            for one in asked
+        ]
+
+    def fits(self, context: Context, limit: int) -> bool:
+        """As `Actor`: it reads nothing."""
+        return True
 
 
 def asked_of(

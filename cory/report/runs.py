@@ -42,6 +42,9 @@ JUDGED_BY = (
     rf"objective/score/{AGENT}",
     r"(supervised|offline|verifier)/loss(/.+)?",
 )
+# a metric of a changed team: how it was changed, whom that is about, the metric of the others
+CHANGED = r"(muted|untrained|swapped|run_\d+)(?:_(\w+))?"
+PROBED = re.compile(rf"eval/{CHANGED}/((?:score|vote|pass_at_\d+)/\w+)")
 # first: what they name settles most other settings
 NAMES = ("experiment", "scale", "model.name", "task.name", "algorithm.name", "reward.name")
 
@@ -97,6 +100,8 @@ def split_name(metric: str) -> tuple[str, str]:
 
 def title(metric: str) -> str:
     """What tables call a metric: `held-out reward, agent 0`."""
+    if probe := PROBED.fullmatch(metric):
+        return f"{title(f'eval/{probe[3]}')}; {probe[1]} {probe[2] or ''}".replace("_", " ").strip()
     name, who = split_name(metric)
     words = TITLES.get(name, f"{name}:")
     words = re.sub(r"eval/pass_at_(\d+):", r"held-out pass@\1,", words)

@@ -15,8 +15,16 @@ import pandas as pd
 
 from cory.functional.statistics import mean_interval, paired_interval
 from cory.report.hints import AGENT, obstacles, of_agents
-from cory.report.numbers import INTERVAL, aligned, interval_text
-from cory.report.runs import EVALUATION, LAST, end_values, judged_by, read_metrics, title
+from cory.report.numbers import INTERVAL, aligned, interval_text, written
+from cory.report.runs import (
+    EVALUATION,
+    LAST,
+    PROBED,
+    end_values,
+    judged_by,
+    read_metrics,
+    title,
+)
 from cory.runs.files import read_lines
 from cory.runs.recorder import TRAINING
 from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record
@@ -32,6 +40,7 @@ SHOWN = (
     rf"objective/(score|kl)/{AGENT}",
     rf"objective/combined/{AGENT}",
     r"(supervised|offline|verifier)/(loss|kl)(/.+)?",
+    PROBED.pattern,
 )
 LEAST_KL = 1.0  # nats below which a KL is no matter
 COLUMNS = ["before", "after", "low", "high", "prompts"]
@@ -43,7 +52,8 @@ def before_after(run_dir: Path) -> pd.DataFrame:
     Columns: `before`, `after`, `change`; `low`, `high`: the LEVEL interval of the change over
     `prompts`, of `after` where there is no before. NaN where it is not known. Of evaluations,
     before is the one before the training and after the last one; of the training the first
-    iteration, and the mean of the last LAST.
+    iteration, and the mean of the last LAST; of a changed team the team as it is, and the changed
+    one, in the last evaluation.
     """
     frame = read_metrics(run_dir)
     names, ends = _shown(frame), end_values(frame)
@@ -52,7 +62,11 @@ def before_after(run_dir: Path) -> pd.DataFrame:
     for name in names:
         logged = frame[name].dropna()
         first = logged.get(0) if name.startswith(EVALUATION) else logged.iloc[0]
-        rows.append({"before": first, "after": ends[name], **_over_prompts(scores, name)})
+        pair = scores
+        if scores and (probe := PROBED.fullmatch(name)):
+            first, last = ends[team := f"eval/{probe[3]}"], scores[-1]
+            pair = [{**last, "iteration": -1, "values": {name: last["values"].get(team)}}, last]
+        rows.append({"before": first, "after": ends[name], **_over_prompts(pair, name)})
     table = pd.DataFrame(rows, index=names, columns=COLUMNS, dtype=float)
     table.insert(2, "change", table["after"] - table["before"])
     return table
@@ -83,8 +97,11 @@ def _shown(frame: pd.DataFrame) -> list[str]:
         names = [name for name in names if not re.match("eval/(pass_at|greedy|score)", name)]
     if any(name.startswith(EVALUATION) for name in names):
         names = [name for name in names if not name.startswith("objective/score/")]
-    accuracies = {name: name.replace("/score/", "/pass_at_1/") for name in names}
-    return [n for n, a in accuracies.items() if n == a or not frame[n].equals(frame.get(a))]
+    twins = {name: {name.replace("/score/", "/pass_at_1/")} for name in names}
+    for name in filter(PROBED.fullmatch, names):
+        twins[name].add(f"{name.rpartition('/')[0]}/team")
+    said = {n for n in names for one in twins[n] - {n} if frame[n].equals(frame.get(one))}
+    return [name for name in names if name not in said]
 
 
 def _number(value: float, form: str = ".3f") -> str:
@@ -168,6 +185,24 @@ def episodes(lines: Sequence[dict[str, Any]]) -> str:
     return "\n".join(rows)
 
 
+def team_line(frame: pd.DataFrame) -> str:
+    """`team score: before 0.12, after 0.95, muted 0.13`; empty where no team was changed.
+
+    frame: as `read_metrics`
+    """
+    ends, found = end_values(frame), dict[str, float]()
+    probes = [own for own in map(PROBED.fullmatch, ends.index) if own and own[3] == "score/team"]
+    kinds = [probe[1] for probe in probes]
+    for probe in probes:
+        team = f"eval/{probe[3]}"
+        found |= {"before ": frame[team][0]} if 0 in frame.index else {}
+        found["after " if 0 in frame.index else ""] = ends[team]
+        whom = f"{probe[2]} " if kinds.count(probe[1]) > 1 else ""
+        found[f"{probe[1]} {whom}"] = ends[probe[0]]
+    said = ", ".join(who + written(value, 2) for who, value in found.items())
+    return f"team score: {said}" if probes else ""
+
+
 def show_summary(run_dir: Path) -> None:
     """Print the end of a finished run and draw its curves.png."""
     record, changes = read_record(run_dir) or {}, before_after(run_dir)
@@ -177,11 +212,14 @@ def show_summary(run_dir: Path) -> None:
         interval = interval_text(row["low"], row["high"])
         rows.append([title(str(name)), *numbers, interval, _number(row["prompts"], ".0f")])
     iterations, parts = record["iterations"], [aligned(rows)]
+    line = team_line(read_metrics(run_dir))
     if iterations > 0:
         last = min(LAST, iterations)
-        note = f"(of the training: its first iteration, and the mean of its last {last})"
+        note = f"of the training: its first iteration, and the mean of its last {last}"
+        if line:
+            note += "; of a changed team: as it is and changed, both after the training"
         last_ones = episodes(read_lines(run_dir / SAMPLES))
-        parts = [last_ones, f"{parts[0]}\n{note}", sentence(changes)]
+        parts = [last_ones, f"{parts[0]}\n({note})", sentence(changes)]
         alone = "seed-" not in run_dir.name and not run_dir.name.startswith("seed")
         next_steps = hints(changes, read_metrics(run_dir), alone)
         parts.append("\n- ".join(["What next:", *next_steps]) if next_steps else "")
@@ -194,3 +232,5 @@ def show_summary(run_dir: Path) -> None:
         draw_run(run_dir, curves)
         drawn = f"; curves in {curves}" if curves.exists() else ""
         print(f"agents in {run_dir / AGENTS}{drawn}")
+    if line:
+        print(line)

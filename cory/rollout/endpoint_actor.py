@@ -1,12 +1,11 @@
 """An agent that is a chat model behind an endpoint."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cory.config import SamplingConfig
 from cory.endpoint import TOO_LONG, Ask, Endpoint
-from cory.episode import TEXT_ONLY, Asked, Context, Turn, as_messages
+from cory.episode import TEXT_ONLY, Asked, Context, Turn, as_messages, as_text
 
 REPLIES = "endpoint.jsonl"  # in the run directory: the endpoint's replies
 
@@ -48,10 +47,3 @@ class EndpointActor:
     def fits(self, context: Context, limit: int) -> bool:
         """As `Actor`: the server checks that itself."""
         return True
-
-
-def as_text(context: Context) -> str:
-    """A context as samples.jsonl keeps it; of a single message, its content."""
-    if isinstance(context, str):
-        return context
-    return context[0]["content"] if len(context) == 1 else json.dumps(context, ensure_ascii=False)

@@ -12,6 +12,7 @@ from cory import distributed
 from cory.config import PPOConfig
 from cory.episode import Batch, Episode, Metrics, absent_turn, tokens_of, turns_of
 from cory.evaluation.evaluate import Evaluator, TeamEvaluator
+from cory.evaluation.probes import Probes
 from cory.functional.advantages import Pool, equal_groups, equal_prompts
 from cory.functional.credit import penalise_overlong
 from cory.functional.logprobs import MAX_LOG_RATIO, corrected_kl, sampled_kl
@@ -68,6 +69,7 @@ class PPOTrainer:
     actors: Mapping[str, Actor] = field(default_factory=dict)  # who may speak; none: the agents
     reward: Reward | None = None  # None: the run's
     evaluator: Evaluator | None = None  # None: of each agent alone, and of all in their play
+    probes: Probes = field(default_factory=dict)  # of that one
     # further metrics of a roll-out
     describe: Callable[[list[Episode], Metrics], Metrics] = lambda episodes, metrics: {}
     # takes the iteration; for instance, exchanges roles
@@ -83,8 +85,9 @@ class PPOTrainer:
         self.judge: Reward = self.reward or components.reward
         self.prompts_drawn = self.config.prompts_drawn()
         self.estimate = estimator_of(self.config)
+        task, sampling = components.task, self.config.sampling
         self.evaluate: Evaluator = self.evaluator or TeamEvaluator(
-            self.agents, components.task, self.judge, self.config.sampling, self.play, self.actors
+            self.agents, task, self.judge, sampling, self.play, self.actors, probes=self.probes
         )
 
     def step(self, iteration: int) -> Metrics:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from cory.config import Config
 from cory.episode import Batch
+from cory.runs.files import Line
 from cory.seeding import uniforms
 from cory.trainers.estimates import Estimate
 from tests.support.building import LetterShare, build, measure, steps, updates_of
@@ -191,6 +192,50 @@ def test_an_evaluation_has_the_teams_score_and_each_agents(team: ConfigOf, tmp_p
     assert len(lines) == 16 and 0 < sum(spoke) < 16
     assert metrics["eval/score/one"] == 1 and metrics["eval/score/two"] == 3 * sum(spoke) / 16
     assert metrics["eval/score/team"] == sum(2 if two else 1 for two in spoke) / 16
+
+
+def test_partners_are_changed_one_by_one(team: ConfigOf, tmp_path: Path) -> None:
+    """Of a trained team: silent, as it came, or speaking for the other, by the same numbers."""
+    text = returning("len(first.text)").replace("len(again.text) > 6", "True")
+    probes = "evaluation.probes_of_team=[muted,untrained,swapped]"
+    config = team(text, probes, "algorithm.learning_rate=1e-2")
+    trainer = build(config)
+    _, untrained = measure(trainer, config, tmp_path)
+    for iteration in range(2):
+        trainer.step(iteration)
+    found, lines = measure(trainer, config, tmp_path)
+
+    def of(lines: list[Line], who: str, turn: int, key: str = "response") -> list[Any]:
+        return [line["turns"][turn][key] for line in lines if line["who"] == who]
+
+    whom = ["team", "muted_one", "untrained_one", "untrained_two", "swapped"]
+    assert list(dict.fromkeys(line["who"] for line in lines)) == whom  # two speaks last
+    assert found["eval/muted_one/score/team"] == 0 < found["eval/score/team"]
+    assert of(lines, "muted_one", 1) == [""] * 8 and all(of(lines, "muted_one", 2))
+    assert of(lines, "muted_one", 2, "context") == ["Say "] * 8
+    first, start = (of(one, "team", 0) for one in (lines, untrained))
+    assert of(lines, "untrained_one", 0) == start != first == of(lines, "untrained_two", 0)
+    assert of(lines, "untrained_two", 2) != of(lines, "team", 2)
+    swapped: Any = {"one": trainer.actors["two"], "two": trainer.actors["one"]}
+    evaluator: Any = replace(trainer.evaluate, actors=swapped, probes={})
+    trainer.evaluate = evaluator
+    _, others = measure(trainer, config, tmp_path)
+    for turn in range(3):
+        assert of(lines, "swapped", turn) == of(others, "team", turn)
+    assert of(lines, "swapped", 0, "agent") == ["two"] * 8 and of(lines, "swapped", 0) != first
+
+
+def test_of_a_shared_policy_one_agent_is_changed(team: ConfigOf, tmp_path: Path) -> None:
+    text = "async def play(prompt, team):\n    for agent in team:\n        await agent.say('a')\n"
+    shared = "algorithm.policies=shared"
+    words = ["algorithm.agents=[one,two,three,four]", "algorithm.fixed={three:start}", shared]
+    config = team(text + "    return 1\n", *words, "evaluation.probes_of_team=[muted]")
+    _, lines = measure(build(config), config, tmp_path)
+    turns = [(line["who"], turn) for line in lines for turn in line["turns"]]
+    silent = {(who, turn["role"]) for who, turn in turns if turn["response"] == ""}
+    assert silent == {(f"muted_{name}", name) for name in ("one", "two", "three")}
+    said = refusal(lambda: team(text, shared, "evaluation.probes_of_team=[swapped]"))
+    assert "swapped exchanges policies, and here there is one" in said
 
 
 def test_self_play_against_earlier_versions(team: ConfigOf, tmp_path: Path) -> None:

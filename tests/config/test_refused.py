@@ -195,6 +195,8 @@ algorithm.games=none ; algorithm.instructions.per_iteration=0
     -> needs algorithm.instructions.per_iteration above 0 to lear
 algorithm.games=a.jsonl ; algorithm.iterations_per_epoch=1 -> is one set of games;
 evaluation.team=true -> algorithm=spag: needs evaluation.team=false, got true
+evaluation.probes_of_team=[muted]
+    -> evaluation.probes_of_team=[muted]: needs algorithm=cory or team or maporl, got spag
 reward.broken_rules=lose ; task.game=guess_my_city -> needs opponents: in task=taboo both
 task.texts.layout='{history} {instruction} ' -> must not end in white space
 task.game=chess -> Input should be 'taboo', 'twenty_questions' or 'guess_my_city'

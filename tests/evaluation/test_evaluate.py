@@ -1,6 +1,7 @@
 """Evaluations: who is asked what, how it is counted, and that no answer is lost or asked twice."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,10 @@ from cory.algorithms.cory import Roles, pioneer_observer
 from cory.config import EvaluationConfig
 from cory.episode import Asked, Episode, Metrics, Prompt
 from cory.evaluation.evaluate import TeamEvaluator, score_metrics
+from cory.evaluation.probes import worth_asking
 from cory.evaluation.responses import EvalRequest
+from cory.functional.statistics import mean
+from cory.models.actor import Silent
 from cory.runs.files import Line
 from tests.support.building import require_contributions
 from tests.support.speaking import Script, ScriptedActor
@@ -51,7 +55,7 @@ class Judge:
 def settings(**changes: Any) -> EvaluationConfig:
     values: dict[str, Any] = {
         "prompts": 10, "split": "test", "samples": 4, "k": [1, 2, 4],
-        "greedy": True, "team": True, "probes": ["who?"], "before": False,
+        "greedy": True, "team": True, "probes": ["who?"], "before": False, "probes_of_team": [],
     }  # fmt: skip
     return EvaluationConfig(**values | changes)
 
@@ -205,3 +209,47 @@ def test_probes_are_asked_at_the_end_alone_and_nobody_judges_them() -> None:
         for i, text in enumerate(["<who?>", "<why?>"])
     ]
     assert all(p["answer"] is p["split"] is p["turns"][0]["score"] is None for p in probes)
+
+
+def test_a_changed_team_keeps_its_random_numbers() -> None:
+    """The observer sees a silent pioneer, and draws what it draws beside one that speaks."""
+    evaluator, _ = evaluator_of()
+    agents: Any = evaluator.agents
+    probes: Any = {
+        "muted_agent_0": {"agent_0": Silent("agent_0")},
+        "muted_agent_1": {"agent_1": Silent("agent_1")},  # after whom nobody speaks: not asked
+        "swapped": {"agent_0": agents["agent_1"], "agent_1": agents["agent_0"]},
+    }
+    request = EvalRequest(settings(), 0, 3, final=True)
+    found = replace(evaluator, probes=probes)(request, lambda done, rows: None)
+    require_contributions(request, found)
+    plain, lines = run(evaluator)
+    assert {name: value for name, value in found.items() if name.count("/") == 2} == plain
+    assert request.lines[: len(lines)] == lines
+    team = [line["turns"] for line in chosen(lines, "team") if line["sample"] is not None]
+    whom = ["muted_agent_0", "swapped"]
+    asked = request.lines[len(lines) :]
+    assert [line["who"] for line in asked] == [who for who in whom for _ in range(40)]
+    changed = ([line["turns"] for line in chosen(asked, who)] for who in whom)
+    for whole, muted, swapped in zip(team, *changed, strict=True):
+        assert [turn["response"] for turn in muted] == ["", whole[1]["response"]]
+        assert muted[1]["context"].endswith(" | ") and whole[1]["context"] != muted[1]["context"]
+        for one, other, by in zip(whole, swapped, ("agent_1", "agent_0"), strict=True):
+            assert one["role"] == other["role"] and other["agent"] == by
+            assert one["response"][:8] == other["response"][:8]  # the same random number
+    right = mean(float(turns[1]["response"].endswith("7")) for turns in team)
+    assert found["eval/muted_agent_0/score/observer"] == found["eval/score/observer"]
+    assert found["eval/muted_agent_0/score/team"] == pytest.approx(right / 2)
+    assert found["eval/swapped/score/pioneer"] > found["eval/score/pioneer"]  # by the better agent
+
+
+def test_who_is_heard_is_seen_from_the_episodes() -> None:
+    def episode(*speakers: str) -> dict[str, Any]:
+        return {"turns": [{"agent": name, "role": name} for name in speakers]}
+
+    muted: Any = {f"muted_{name}": {name: Silent(name)} for name in "abc"}
+    assert worth_asking(muted, [episode(*"aab")]) == ["muted_a", "muted_c"]  # c: it never spoke
+    assert worth_asking(muted, [episode(*"abb")]) == ["muted_a", "muted_c"]
+    assert worth_asking(muted, [episode(*"aba"), episode("c")]) == ["muted_a", "muted_b"]
+    swapped: Any = {"swapped": {"b": object()}}
+    assert worth_asking(swapped, [episode(*"ab")]) == ["swapped"]

@@ -130,3 +130,32 @@ def test_of_debates_the_votes_are_shown(tmp_path: Path) -> None:
     line = {f"eval/{name}/agent_0": 0.5 for name in ("score", "pass_at_1", "greedy")}
     run_dir = record_run(tmp_path / "other", [line])
     assert list(before_after(run_dir).index) == ["eval/pass_at_1/agent_0", "eval/greedy/agent_0"]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_changed_teams_are_compared_with_the_team_prompt_by_prompt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], before: bool
+) -> None:
+    """The sender's row is not that of the team's own before and after; equal rows are left out."""
+    ends = {"score": [1.0, 0.9] * 12, "muted_a/score": [0.1, 0.2] * 12, "swapped/score": [0.5] * 24}
+    ends |= {"untrained_a/score": [0.3] * 24, "untrained_b/score": [0.4] * 24}
+    line = score_line(1, 0.0, metric="x") | {"prompts": [str(n) for n in range(24)]}
+    line["values"] = {
+        f"eval/{name}/{who}": own for name, own in ends.items() for who in ("team", "a")
+    }
+    line["values"]["eval/muted_a/score/a"] = [0.0] * 24
+    first = {**line, "iteration": -1, "values": {name: [0.05] * 24 for name in line["values"]}}
+    means = {name: sum(own) / 24 for name, own in line["values"].items()}
+    start = {"before" + name[4:]: 0.05 for name in means} if before else {}
+    run_dir = record_run(tmp_path / "run", [start, means], [first, line] if before else [line])
+    table = before_after(run_dir)
+    assert "eval/muted_a/score/a" in table.index and "eval/swapped/score/a" not in table.index
+    row = table.loc["eval/muted_a/score/team"]
+    assert tuple(row[["before", "after", "change"]]) == pytest.approx((0.95, 0.15, -0.8))
+    assert (row["low"], row["high"]) == pytest.approx(mean_interval([-0.9, -0.7] * 12))
+    show_summary(run_dir)
+    *_, last = capsys.readouterr().out.splitlines()
+    scores = "before 0.05, after 0.95" if before else "0.95"
+    parts = f"{scores}, muted 0.15, swapped 0.50, untrained a 0.30, untrained b 0.40"
+    assert last == f"team score: {parts}"
+    assert title("eval/muted_agent_0/score/team") == "held-out reward, team; muted agent 0"
