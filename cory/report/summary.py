@@ -15,7 +15,7 @@ import pandas as pd
 
 from cory.functional.statistics import mean_interval, paired_interval
 from cory.report.hints import AGENT, obstacles, of_agents
-from cory.report.numbers import INTERVAL, aligned, interval_text, written
+from cory.report.numbers import INTERVAL, aligned, interval_text
 from cory.report.runs import (
     EVALUATION,
     LAST,
@@ -199,7 +199,7 @@ def team_line(frame: pd.DataFrame) -> str:
         found["after " if 0 in frame.index else ""] = ends[team]
         whom = f"{probe[2]} " if kinds.count(probe[1]) > 1 else ""
         found[f"{probe[1]} {whom}"] = ends[probe[0]]
-    said = ", ".join(who + written(value, 2) for who, value in found.items())
+    said = ", ".join(f"{who}{value + 0.0:.2f}" for who, value in found.items())
     return f"team score: {said}" if probes else ""
 
 
