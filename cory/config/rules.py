@@ -75,9 +75,6 @@ NEEDS = {
     "model.reference=init_from": "init_from",
     "model.rollout_dropout": "model.sharing=copies hardware.gradient_checkpointing=false "
     "hardware.cuda_graphs=false|null",
-    # processors have no fast half precision; at ZeRO 0 DeepSpeed 0.19 divides gradients in fp16 by
-    # a scale that it did not multiply the loss with: small ones vanish, Adam's eps slows the others
-    "model.precision=fp16": "hardware.device=cuda hardware.zero_stage=1|2|3",
     "hardware.server.gpus": "hardware.device=cuda",
     "hardware.sampler=vllm": "model.rollout_dropout=false",  # a server has none
     "algorithm.optimizer=adamw_8bit": "hardware.device=cuda hardware.offload_optimizer=false",
@@ -288,6 +285,8 @@ def of_models(config: Config) -> Conflicts:
         for key, value in told.items() if algorithm.speaks_remotely() else ():
             if value is not None:
                 yield f"{group}.{key}", "is not for a model behind an endpoint, which alone speaks"
+        if model.precision == "fp16":  # small gradients would vanish
+            yield f"{group}.precision", "is for models that do not learn: take bf16"
         if model.dropout and not isinstance(algorithm, SupervisedConfig):
             rule = "needs an algorithm whose updates compare with no earlier pass"
             yield f"{group}.dropout", f"{rule}, got {algorithm.name}"

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -51,7 +50,6 @@ def deepspeed_settings(
         "gradient_clipping": 0.0 if max_grad_norm is None else max_grad_norm,
         "zero_optimization": zero,
         "bf16": {"enabled": precision == "bf16"},
-        "fp16": {"enabled": precision == "fp16"},
         # torch's AdamW above, also where Adam's state is offloaded: DeepSpeed's own ones are
         # compiled at first use, and with them a resumed run is not the same to the last bit
         "zero_allow_untested_optimizer": True,
@@ -150,11 +148,9 @@ class Engine:
         if self.stage == 0 and precision == "fp32" and distributed.count() == 1:
             # the mean over one process: DeepSpeed would copy every gradient to and fro for it
             self._engine.enable_backward_allreduce = False
-        self.skipped = False  # whether the last step was left out, for an overflow in fp16
         self.version = 0  # another one whenever weights have changed
         self.changed = False  # whether weights or optimiser may have, since it was last set
         self.occupant: Any = None  # the `StoredWeights` that it holds, if several policies use it
-        self._first_scale = dict(self._scale())
         # at stage 0 in half precision DeepSpeed steps once with zero gradients, which Adam counts
         self.reset_optimizer()
         self.hooked = self.partitioned
@@ -203,11 +199,6 @@ class Engine:
         if not due:
             return None
         self.version += 1
-        # in fp16 the loss is scaled until it overflows now and then; such a step is left out, and
-        # counted. In other precisions no step may be left out: the norm tells the caller.
-        self.skipped = self.precision == "fp16" and not self._engine.was_step_applied()
-        if self.skipped:
-            return 0.0
         if norm is None:
             norm = self._engine.get_global_grad_norm()
         return math.nan if norm is None else float(norm)
@@ -273,12 +264,8 @@ class Engine:
         """Adam's state by the weight that is stepped on; at stage 0 none before the first step."""
         return getattr(self._optimizer, "optimizer", self._optimizer).state
 
-    def _scale(self) -> dict[str, Any]:
-        """The state of the loss's scale, which changes in fp16; empty where DeepSpeed has none."""
-        return vars(getattr(self._optimizer, "loss_scaler", None) or SimpleNamespace())
-
     def reset_optimizer(self) -> None:
-        """Forget Adam's moments and step counts; and the scale of the loss in fp16, if not kept."""
+        """Forget Adam's moments and step counts."""
         self.changed = True
         for state in self.moments().values():
             for name, value in state.items():
@@ -286,8 +273,6 @@ class Engine:
                     state[name] = 0  # bitsandbytes counts steps in a plain number
                 elif name not in CODES:  # 8-bit moments are codes times a scale, which is 0 then
                     value.zero_()
-        if not self.keeps_moments:
-            self._scale().update(self._first_scale)
 
     @torch.no_grad()
     def set_weights(self, named: Mapping[str, Tensor]) -> None:
@@ -361,7 +346,6 @@ class Engine:
                 "weights": [weight.detach() for weight in weights],
                 "moments": [states.get(weight, {}) for weight in weights],
                 "learning_rate": self.learning_rate,
-                "scale": {k: v for k, v in self._scale().items() if isinstance(v, int | float)},
             }
         else:
             content = {"weights": [w.detach().to("cpu", self.kept_precision) for w in weights]}
@@ -382,7 +366,6 @@ class Engine:
         if not self.keeps_moments:
             return
         self.set_learning_rate(content["learning_rate"])
-        self._scale().update(content["scale"])
         states = self.moments()
         for weight, moments in zip(self.stepped_weights(), content["moments"], strict=True):
             # where the device of a weight is the main memory, so is that of its moments

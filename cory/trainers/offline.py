@@ -18,11 +18,7 @@ from cory.functional.losses import OfflineLoss, utterance_logprobs
 from cory.models.agreement import tolerance_of, typical_worst
 from cory.models.policy import Policy
 from cory.trainers.components import Components
-from cory.trainers.sanity_checks import (
-    CheckedUpdate,
-    FirstUpdateError,
-    checked_update,
-)
+from cory.trainers.sanity_checks import FirstUpdateError, checked_update
 from cory.trainers.steps import (
     Clock,
     Stage,
@@ -96,7 +92,7 @@ class OfflineTrainer:
     def __post_init__(self) -> None:
         self.config: OfflineConfig = self.components.config.algorithm
         self.agents = {self.policy.name: self.policy}
-        self.updates = 0  # iterations from the first that changed weights on
+        self.updates = 0  # iterations with an update
         self.games: list[list[OfflineExample]] | None = None  # of the present set; None: not read
         self.order: list[int] = []  # in which its games are learnt from
         self.references: list[list[float]] = []  # game -> reference of each example
@@ -202,15 +198,14 @@ class OfflineTrainer:
         stage = Stage(place, config.per_epoch, config.learning_rate)
         batches = minibatches(rows, size, epochs, self.components.streams.shuffle)
         checked = checked_update(policy, self.agents)
-        with nullcontext(CheckedUpdate()) if self.updates else checked as update:
+        with nullcontext() if self.updates else checked:
             sums: dict[str, float] = {}
             for batch in paced(batches, steps, stage, config, policy):
                 if not add_step(sums, self._minibatch(batch)):
                     break
-            update.may_stand_still = sums["skipped_steps"] == steps
-        self.updates += update.moved
+        self.updates += 1
         games, instructions = sums.pop("games"), sums.pop("instructions")
-        divisors = dict.fromkeys(("loss", "gradient_norm", "skipped_steps"), float(steps))
+        divisors = dict.fromkeys(("loss", "gradient_norm"), float(steps))
         divisors["nll_sft"] = instructions
         means = {
             self._named(key): value / divisors.get(key, games)

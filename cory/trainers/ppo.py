@@ -199,8 +199,7 @@ class PPOTrainer:
             metrics |= self.update(agent, learnt, estimate, stage)
             # nothing has to move where the rewards of every group are equal ...
             idle = not estimate.advantages.any() and config.weight_decay == 0
-            shares = ("policy/passed_over", "skipped_steps")
-            left_out = sum(metrics[f"ppo/{key}/{agent.name}"] for key in shares)
+            left_out = metrics[f"ppo/policy/passed_over/{agent.name}"]
             # ... or no step counted; a sum of shares may be a digit below 1
             update.may_stand_still = idle or left_out > 1 - 1e-4
         agent.updates += update.moved

@@ -97,7 +97,7 @@ def local_fingerprints(agents: Mapping[str, Policy]) -> Fingerprints:
 class CheckedUpdate:
     """An update in progress, and what is known of it."""
 
-    may_stand_still: bool = False  # every step was skipped on purpose, or all advantages are 0
+    may_stand_still: bool = False  # every step was passed over, or all advantages are 0
     moved: bool = True  # whether weights that count have changed
 
 

@@ -80,8 +80,7 @@ def optimiser_step(
     objective: rows of a microbatch -> their part of the minibatch's loss, with gradient; and
         numbers to add up over the minibatch
     lengths: tokens of each row; those of similar length share a microbatch, with less padding
-    returns: those sums over all processes; the gradient's norm before clipping; and
-        `skipped_steps`, 1 where the step was left out because of an overflow in fp16
+    returns: those sums over all processes; and `gradient_norm`, before clipping
     """
     own = sorted(range(len(rows))[distributed.own_rows(len(rows))], key=lambda n: lengths[n])
     sums: dict[str, Tensor] = {}
@@ -93,10 +92,7 @@ def optimiser_step(
         sums |= {key: sums.get(key, torch.zeros(())) + number for key, number in numbers.items()}
     assert norm is not None, "the last microbatch steps the optimiser"
     totals = distributed.summed(torch.stack(list(sums.values()))).tolist()
-    return dict(zip(sums, totals, strict=True)) | {
-        "gradient_norm": norm,
-        "skipped_steps": float(policy.engine.skipped),
-    }
+    return dict(zip(sums, totals, strict=True)) | {"gradient_norm": norm}
 
 
 def add_step(sums: dict[str, float], step: Mapping[str, float]) -> bool:

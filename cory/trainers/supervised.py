@@ -18,7 +18,7 @@ from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import weighted_nll
 from cory.models.policy import Policy
 from cory.trainers.components import Components
-from cory.trainers.sanity_checks import CheckedUpdate, checked_update
+from cory.trainers.sanity_checks import checked_update
 from cory.trainers.steps import (
     Clock,
     Stage,
@@ -95,7 +95,7 @@ class SupervisedTrainer:
 
     def __post_init__(self) -> None:
         self.config: SupervisedConfig = self.components.config.algorithm
-        # iterations in which a policy learnt, from the first that changed weights on
+        # iterations in which a policy learnt
         self.updates = dict.fromkeys(self.agents, 0)
 
     def step(self, iteration: int) -> Metrics:
@@ -137,11 +137,9 @@ class SupervisedTrainer:
             stage = Stage(part, parts, plan.learning_rate)
             checked = checked_update(policy, self.agents, head_counts=True)
             later = self.updates[policy.name] > 0
-            with nullcontext(CheckedUpdate()) if later else checked as update:
+            with nullcontext() if later else checked:
                 metrics |= self.update(policy, examples, plan.epochs, stage)
-                skipped = metrics[self.metric_name("skipped_steps", policy.name)]
-                update.may_stand_still = skipped == 1
-            self.updates[policy.name] += update.moved
+            self.updates[policy.name] += 1
             rate = policy.engine.learning_rate
             metrics[self.metric_name("learning_rate", policy.name)] = rate
         metrics[self.metric_name("examples", policy.name)] = float(len(examples))
@@ -160,7 +158,7 @@ class SupervisedTrainer:
             if not add_step(sums, self._minibatch(policy, batch)):
                 break
         steps, whole, count = (sums.pop(key) for key in ("steps", "whole", "count"))
-        divisors = {"loss": whole, "gradient_norm": steps, "skipped_steps": steps}
+        divisors = {"loss": whole, "gradient_norm": steps}
         return {
             self.metric_name(key, policy.name): value / divisors.get(key, count)
             for key, value in sums.items()

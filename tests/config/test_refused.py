@@ -113,7 +113,7 @@ algorithm.max_mean_ratio=2 ; hardware.microbatch_size=32
     "gpu1": """
 hardware.server.address=http://a:1 ; hardware.server.gpus='0'
     -> hardware.server.gpus=0: is of a server that the run starts
-model.precision=fp16 -> needs hardware.zero_stage=1 or 2 or 3, got 0
+model.precision=fp16 ; model.compute_precision=fp16 -> is for models that do not learn
 parallel_runs=2 -> needs hardware.device=cpu and hardware.nodes=1
 """,
     "maporl": """

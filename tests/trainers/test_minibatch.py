@@ -20,7 +20,6 @@ from tests.support.supervising import VERIFIER, build_verifier
 class Engine:
     """Takes every pass for a whole step."""
 
-    skipped = False
     backwards = 0
 
     def backward(self, loss: torch.Tensor) -> None:

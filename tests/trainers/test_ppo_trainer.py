@@ -194,18 +194,14 @@ def test_evaluation_disturbs_no_training_stream(config_of: ConfigOf, tmp_path: P
 def test_a_first_update_may_stand_still_only_where_every_step_was_left_out(
     config_of: ConfigOf, monkeypatch
 ) -> None:
-    """As in fp16, whose loss scale overflows at first."""
+    """Each was passed over, as too far from what was sampled."""
     epochs = 10  # ten times a tenth is less than 1 in floating point
-    skipped = True
-
-    def step(engine: Engine) -> float:
-        engine.skipped = skipped
-        return 0.0
-
-    monkeypatch.setattr(Engine, "step", step)
-    trainer = build(config_of("algorithm=ppo", f"algorithm.epochs={epochs}"), LetterShare())
-    assert trainer.step(0)["ppo/skipped_steps/agent_0"] == pytest.approx(1)
+    monkeypatch.setattr(Engine, "step", lambda engine: 0.0)
+    words = ("algorithm=ppo", f"algorithm.epochs={epochs}", "algorithm.max_mean_ratio=1e-9")
+    trainer = build(config_of(*words), LetterShare())
+    assert trainer.step(0)["ppo/policy/passed_over/agent_0"] == pytest.approx(1)
     assert trainer.agents["agent_0"].updates == 0
-    skipped = False  # the next update is the first one that counts, and is checked
+    # the next update is the first one that counts, and is checked
+    trainer.config = trainer.config.replace(max_mean_ratio=None)
     with pytest.raises(FirstUpdateError, match="its first update changed none of its weights"):
         trainer.step(1)
