@@ -5,22 +5,64 @@ Stage 2, `algorithm=spag`: it plays both roles against a snapshot of itself, its
 first update on those games, and learns from the winners' utterances (Algorithm 2, eq. 12).
 """
 
-from functools import partial
+import hashlib
+import json
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 
+import numpy as np
 from torch import Tensor
 
-from cory.algorithms.spag_data import AGENT, GameCollector, Lesson, next_instructions
+from cory import distributed
 from cory.config import OfflineConfig, SpagConfig, require
+from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Turn
 from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
-from cory.functional.losses import OfflineLoss, kl_imitation_loss, self_play_loss
+from cory.functional.losses import (
+    OfflineLoss,
+    kl_imitation_loss,
+    role_weights,
+    self_play_loss,
+)
+from cory.functional.statistics import mean
+from cory.games.rules import GameState
+from cory.games.transcript import FinishedGame, read_games
+from cory.models.policy import Policy
+from cory.models.tokenization import Texts
 from cory.rewards.game_outcome import GameOutcome
-from cory.rollout.games import Opponents, form_of
-from cory.seeding import EpochSampler
+from cory.rollout.games import Opponents, WordGame, fitting, form_of, stored_games
+from cory.rollout.scheduler import RollOut
+from cory.runs.files import append_lines
+from cory.runs.signals import leave_if_asked
+from cory.seeding import EpochSampler, generator
 from cory.tasks.game import KEY, GameTask, load_instructions
 from cory.trainers.components import Components
-from cory.trainers.offline import ExampleLoss, OfflineTrainer
+from cory.trainers.offline import (
+    INSTRUCTION,
+    ExampleLoss,
+    OfflineExample,
+    OfflineTrainer,
+    StoredGames,
+)
+
+AGENT = "agent_0"
+STYLE = 3  # begins the keys of the random numbers for prompts' paraphrases
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What is learnt from a game by the role that won it; turns: how many the role had."""
+
+    credit: Callable[[int], list[float]]  # turns -> share of the reward, per utterance
+    # turns -> weight of each utterance beside that; and share of its KL, beside both
+    weight: Callable[[int], float] = lambda turns: 1.0
+    kl_share: Callable[[int], float] = lambda turns: 1.0
+    threshold: float = 0.0  # a role is learnt from in games with a reward above this
 
 
 def build_imitation(config: OfflineConfig, components: Components) -> OfflineTrainer:
@@ -91,3 +133,221 @@ def game_trainer(
         GameEvaluator(config, policy, task, reward, opponents, collector.fits),
         carried,
     )
+
+
+@dataclass(frozen=True)
+class GameCollector:
+    """Collects a set of games, played or read from a file, and selects what is learnt."""
+
+    config: OfflineConfig
+    components: Components
+    task: GameTask
+    reward: GameOutcome
+    policy: Policy
+    opponents: Opponents
+    lesson: Lesson
+
+    @cached_property
+    def tokenizer(self) -> str:
+        """A digest of the policy's vocabulary; with equal ones token ids mean the same."""
+        entries = json.dumps(sorted(self.components.bundle.tokenizer.get_vocab().items()))
+        return hashlib.sha256(entries.encode()).hexdigest()[:16]
+
+    def fits(self, context: Context) -> bool:
+        """Whether a context is not too long."""
+        return self.policy.texts.tokens(context) <= self.task.config.max_prompt_tokens
+
+    def __call__(self, epoch: int, again: bool) -> StoredGames:
+        """The set of an epoch.
+
+        again: the set was collected before a restart
+        """
+        if self.config.games == "none":
+            return StoredGames([], [])
+        games = self._read() if self.config.from_file else self._play(epoch, again)
+        examples, selected = self._examples(games, epoch)
+        metrics = set_metrics(games, self.reward) | selected
+        if self.opponents.endpoint is not None:
+            requests, tokens = self.opponents.endpoint.spent()
+            metrics["game/endpoint_requests"] = float(requests)
+            metrics["game/endpoint_tokens"] = float(tokens)
+        kept = games[: self.components.config.samples_kept]
+        return StoredGames(examples, [self._episode(played) for played in kept], metrics)
+
+    def _read(self) -> list[FinishedGame]:
+        """A file's first games about training words."""
+        config, path = self.config, Path(self.config.games).expanduser()
+        every = read_games(path, self.task.game, "algorithm.games")
+        words = set(self.task.train_words)
+        games = [played for played in every if played.word in words]
+        wanted = config.games_per_epoch
+        require(
+            len(games) >= wanted,
+            f"algorithm.games={path} holds {len(every)} games, {len(games)} of them about training "
+            f"words; algorithm.iterations_per_epoch x algorithm.prompts_per_iteration asks for "
+            f"{wanted}",
+        )
+        return games[:wanted]
+
+    def _play(self, epoch: int, again: bool) -> list[FinishedGame]:
+        """Play every word once, many games side by side; each such batch is kept on the disk."""
+        config, task, run = self.config, self.task, self.components.config
+        path = Path(run.run_dir) / "games" / f"epoch_{epoch:03d}.jsonl"
+        games = distributed.first_works(lambda: stored_games(path, task.game))
+        wanted = config.games_per_epoch
+        if again:
+            return games
+        prompts = task.sample(wanted)
+        itself = config.games == "self_play"
+        game = WordGame(
+            task.game,
+            task.wording,
+            self.fits,
+            self.opponents.seats("games", "itself" if itself else config.games),
+            lambda key: task.turns_to_collect(generator((*key, "turns"))),
+        )
+        for start in range(len(games), wanted, config.game_batch):
+            roll_out = RollOut(
+                self.opponents.actors,
+                config.sampling.max_response_tokens,
+                config.sampling,
+                (run.seed, "games", epoch),
+                start,
+                # collecting may take hours: it can be left between any two utterances
+                before_each=lambda: leave_if_asked(f"with {len(games)} of {wanted} games of a set"),
+            )
+            # ZeRO-3 gathers its weights once for all utterances of these games
+            with self.policy.whole() if itself else nullcontext():
+                played = game(roll_out, prompts[start : start + config.game_batch])
+            # a game says whose token ids it has, where a model spoke
+            batch = [
+                one.model_copy(update={"tokenizer": None if one.ids is None else self.tokenizer})
+                for _, one in sorted(played.items())
+            ]
+            games.extend(batch)
+            if distributed.rank() == 0:
+                append_lines(path, [one.as_line() for one in batch])
+        return games
+
+    def _episode(self, played: FinishedGame) -> Episode:
+        """A game as samples.jsonl keeps it."""
+        outcome = self.reward.settled(played.outcome)
+        turns = [
+            Turn(
+                agent=AGENT,
+                role=said.role,
+                round=place // 2,
+                context="",
+                response=said.text,
+                thinking=said.thinking or "",
+                context_ids=[],
+                response_ids=(None if played.ids is None else played.ids[place]) or TEXT_ONLY,
+                score=self.reward.worth(outcome, said.role),
+            )
+            for place, said in enumerate(played.utterances)
+        ]
+        return Episode(self.task.prompt_of(played.word), turns)
+
+    def _examples(
+        self, games: Sequence[FinishedGame], epoch: int
+    ) -> tuple[list[list[OfflineExample]], Metrics]:
+        """The examples of each game, and metrics of the selection."""
+        learnt = Counter(role for played in games for role in self._roles(played))
+        weights = dict.fromkeys(learnt, 1.0)
+        if self.config.role_weights:
+            weights = role_weights(learnt)
+        longest = self.config.sampling.max_response_tokens
+        selected: list[list[OfflineExample]] = []
+        long = 0
+        for number, played in enumerate(games):
+            key = (self.components.config.seed, STYLE, epoch, number)
+            own = list(self._game_examples(played, key, weights))
+            selected.append([e for e in own if len(e.response_ids) <= longest])
+            long += len(own) - len(selected[-1])
+        count = sum(map(len, selected))
+        if self.config.average == "game" and count:
+            share = count / sum(learnt.values())  # from a mean over utterances to one over games
+            selected = [[replace(e, weight=e.weight * share) for e in own] for own in selected]
+        metrics = {f"game/weight_{role}": weight for role, weight in weights.items()}
+        return selected, metrics | {"game/learnt": float(count), "game/too_long": float(long)}
+
+    def _roles(self, played: FinishedGame) -> list[str]:
+        """The roles that are learnt from in a game."""
+        outcome = self.reward.settled(played.outcome)
+        spoke = {said.role for said in played.utterances}
+        least = self.lesson.threshold
+        return [
+            role
+            for role in self.task.game.roles
+            if outcome.valid and role in spoke and self.reward.worth(outcome, role) > least
+        ]
+
+    def _game_examples(
+        self, played: FinishedGame, key: tuple[int, ...], weights: Mapping[str, float]
+    ) -> Iterator[OfflineExample]:
+        """The winners' utterances in a game, but empty ones."""
+        outcome, texts = self.reward.settled(played.outcome), self.policy.texts
+        # token ids of another model's are not learnt from
+        sampled = played.ids if played.tokenizer == self.tokenizer else None
+        for role in self._roles(played):
+            places = [place for place, said in enumerate(played.utterances) if said.role == role]
+            worth, turns = self.reward.worth(outcome, role), len(places)
+            weight = weights[role] * self.lesson.weight(turns)
+            for place, part in zip(places, self.lesson.credit(turns), strict=True):
+                text = played.utterances[place].text
+                if not text:
+                    continue
+                state = GameState(played.word, played.max_turns, played.utterances[:place])
+                own = None if sampled is None else sampled[place]
+                style = None  # as it was played, or a paraphrase
+                if self.config.varied_prompts:
+                    seed = np.random.SeedSequence((*key, place))
+                    style = int(seed.generate_state(1)[0])
+                form = form_of(texts)
+                context = fitting(self.task.wording, self.fits, state, role, style, form)
+                yield OfflineExample(
+                    array("i", texts.context_ids(context)),
+                    array("i", own or texts.answer_ids(text)),
+                    role,
+                    weight,
+                    worth * part,
+                    self.lesson.kl_share(turns),
+                    context if self.components.config.export_examples else "",
+                )
+
+
+def next_instructions(
+    source: EpochSampler, texts: Texts, longest: int, count: int
+) -> list[OfflineExample]:
+    """The next `count` instructions to imitate beside the games.
+
+    longest: tokens of an instruction with its answer; longer ones are left out
+    """
+    examples: list[OfflineExample] = []
+    tried = 0  # since the last one that was short enough
+    while len(examples) < count:
+        prompt, answer = source.next()
+        context, response = texts.context_ids(prompt), texts.answer_ids(answer)
+        tried += 1
+        if len(context) + len(response) <= longest:
+            ids = array("i", context), array("i", response)
+            examples.append(OfflineExample(*ids, INSTRUCTION, 1.0, 0.0))
+            tried = 0
+        said = f"{KEY}.max_tokens={longest}: no instruction is that short"
+        require(tried < len(source.rows), said)
+    return examples
+
+
+def set_metrics(games: Sequence[FinishedGame], reward: GameOutcome) -> Metrics:
+    """Metrics of a set of games. Shares are of all games, those with broken rules included."""
+    outcomes = [reward.settled(played.outcome) for played in games]
+    metrics = {
+        "game/games": float(len(games)),
+        "game/ties": mean(outcome.valid and not outcome.winners for outcome in outcomes),
+        "game/invalid": mean(not outcome.valid for outcome in outcomes),
+        # the last turn perhaps by one role only
+        "game/turns": mean((len(played.utterances) + 1) // 2 for played in games),
+    }
+    for role in reward.game.roles:
+        metrics[f"game/{role}_wins"] = mean(role in outcome.winners for outcome in outcomes)
+    return metrics

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cory.algorithms.maft_data import DebateCollector
+from cory.algorithms.maft import DebateCollector
 from cory.config import Config, builder
 from cory.episode import Episode, Metrics, Prompt
 from cory.evaluation.responses import EvalRequest
