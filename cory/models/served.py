@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
@@ -25,7 +25,11 @@ from cory.models.server import Server
 if TYPE_CHECKING:
     from cory.models.policy import Policy
 
-NEAR = 10  # times the bound: what another precision may explain
+MAY_BE = (
+    "it has other weights (an adapter that does not act, a cache of prompts of earlier ones), "
+    "another model or precision, or says those before temperature and top_k, as with "
+    "--logprobs-mode raw_logprobs"
+)
 
 
 @dataclass
@@ -94,17 +98,13 @@ class Served:
         context: list[int],
         limit: int,
         sampling: SamplingConfig | None,
-        salt: str | None = None,
     ) -> Response:
-        """A policy's response after the tokens of a context; its seed is of what is asked.
-
-        salt: as of `Server.sample`
-        """
+        """A policy's response after the tokens of a context; its seed is of what is asked."""
         seed = 0 if asked.uniforms is None else int(asked.uniforms[0] * 2**53)
         stops = sorted(policy.bundle.stops)
         async with self.server.connected():
             name = self.weights[policy.adapter].name or self.server.base
-            return await self.server.sample(name, context, limit, sampling, seed, stops, salt)
+            return await self.server.sample(name, context, limit, sampling, seed, stops)
 
     async def turn(
         self, policy: Policy, asked: Asked, limit: int, sampling: SamplingConfig | None
@@ -140,8 +140,8 @@ class Served:
     def check(self, policy: Policy, turns: Sequence[Turn], sampling: SamplingConfig | None) -> None:
         """Compare what the server said of a policy's turns with a pass over them, some of them.
 
-        Once for each set of weights, in every process. ConfigError names the likely cause where
-        the two do not agree.
+        Once for each set of weights, in every process. ConfigError, with what may be the cause,
+        where the two do not agree.
         """
         held, sampling = self.weights.get(policy.adapter), policy.own_sampling(sampling)
         turns = [turn for turn in turns if turn.sampler_logprobs][:CHECKED]
@@ -151,27 +151,6 @@ class Served:
         if not off < bound:  # also where it is no number
             raise ConfigError(
                 f"{policy.name}: the server's log-probabilities are off those computed here by "
-                f"{off:.2g} (at most {bound}): {self._cause(policy, turns, sampling, off)}"
+                f"{off:.2g} (at most {bound}): {MAY_BE}"
             )
         held.checked = True
-
-    def _cause(
-        self, policy: Policy, turns: Sequence[Turn], sampling: SamplingConfig | None, off: float
-    ) -> str:
-        """Why server and trainer disagree about turns, as far as it can be found out."""
-        bound = tolerance_of(policy.bundle.config)
-        plain = policy.reference(policy.name)
-        if policy.adapter and not plain.adapter and server_gap(plain, turns, sampling) < bound:
-            return "it answers with the model alone, the adapter does not act"
-        if sampling is not None and server_gap(policy, turns, None) < bound:
-            return "it says those before temperature, top_k, ...: --logprobs-mode is raw_logprobs"
-        turn = turns[0]
-        asked, limit = Asked(turn.asked, turn.role), len(turn.response_ids)
-        unread = self.respond(policy, asked, turn.context_ids, limit, None, salt="unread")
-        fresh = distributed.first_works(lambda: distributed.run_coroutine(unread))
-        turn = replace(turn, response_ids=fresh.ids, sampler_logprobs=fresh.sampler_logprobs)
-        if server_gap(policy, [turn], None) < bound:
-            return "its cache of prompts is of earlier weights; start it anew"
-        if off < NEAR * bound:
-            return f"it may compute in another precision than {policy.bundle.config.precision}"
-        return "it has other weights: another model, or those of an earlier iteration"

@@ -213,12 +213,10 @@ class Server:
         sampling: SamplingConfig | None,
         seed: int,
         stops: Sequence[int],
-        salt: str | None = None,
     ) -> Response:
         """At most `limit` tokens after a context; greedy when `sampling` is None.
 
         name: the server's, of the adapter or the model without any
-        salt: of its cache of prompts; what was read with another one, or without, is not used
         """
         require(
             len(context) + limit <= self.room,  # the server would cut the response without a word
@@ -236,8 +234,6 @@ class Server:
             "skip_special_tokens": False,
             **settings_of(sampling),
         }
-        if salt is not None:
-            body["cache_salt"] = salt
         answer = await self.post("/v1/completions", body)
         return response_in(answer, list(context), limit, self.url)
 

@@ -25,7 +25,6 @@ Body = dict[str, Any]
 FIELDS = {
     *("model", "prompt", "max_tokens", "seed", "stop_token_ids", "logprobs", "return_token_ids"),
     *("skip_special_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty"),
-    "cache_salt",
 }
 
 
@@ -124,7 +123,7 @@ class VLLMServer(ThreadingHTTPServer):
         faults, context = self.faults, body["prompt"]
         if faults.adds is not None:
             context = [faults.adds, *context]
-        if faults.stale and "cache_salt" not in body:
+        if faults.stale:
             name = self.first.get(name.partition("-")[0], name)
         if faults.exchanges:
             name = next(other for other in self.adapters if other != name)
