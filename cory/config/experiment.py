@@ -68,7 +68,7 @@ ALGORITHMS: Mapping[str, Option] = {
     "team": Option(algorithm.TeamConfig, "cory.algorithms.team:build_team"),
     "maporl": Option(debate.MaporlConfig, "cory.algorithms.maporl:build_maporl"),
     "verifier": Option(debate.VerifierConfig, "cory.algorithms.verifier:build_verifier"),
-    "debate_sft": Option(debate.DebateSFTConfig, "cory.algorithms.debate_sft:build_debate_sft"),
+    "debate_sft": Option(debate.DebateSFTConfig, "cory.algorithms.maporl:build_debate_sft"),
     "sft": Option(debate.SFTConfig, "cory.algorithms.sft:build_sft"),
     "imitation": Option(offline.OfflineConfig, "cory.algorithms.spag:build_imitation"),
     "spag": Option(offline.SpagConfig, "cory.algorithms.spag:build_spag"),

@@ -8,7 +8,7 @@ import pytest
 import torch
 from datasets import load_dataset
 
-from cory.algorithms.debate_sft import best
+from cory.algorithms.maporl import best
 from cory.config import Config, builder, parse_config
 from cory.episode import Episode, Prompt, Turn
 from cory.evaluation.responses import EvalRequest

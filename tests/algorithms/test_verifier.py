@@ -8,11 +8,10 @@ import torch
 from safetensors.torch import save_file
 
 from cory import distributed
-from cory.algorithms.verifier import AnswerCollector, QuestionAnswers
+from cory.algorithms.verifier import AnswerCollector, QuestionAnswers, verdict_metrics
 from cory.config import Config
 from cory.episode import Episode, Prompt, Turn
 from cory.evaluation.responses import PromptScores
-from cory.evaluation.verifier import verdict_metrics
 from cory.models.actor_critic import VALUE_HEAD, is_of_head
 from cory.models.attention import BY_ROWS
 from cory.rewards.verifier import Verifier, readings
