@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 Metrics = dict[str, float]
+RECORDED = -1  # `asked_in` of a turn that was not sampled, but taken from another episode
 TEXT_ONLY = [0]  # response ids where only the text is known; any token, so the turn is not absent
 Message = dict[str, str]  # of a chat: `role` (user or assistant) and `content`
 Context = str | list[Message]  # a prompt for a model; a chat model takes a text as one message
@@ -75,6 +76,7 @@ class Asked:
     prompt: str = ""  # id of the prompt that the episode is about
     episode: int = 0  # number among those of its key
     turn: int = 0  # how often anybody has spoken in this role before, in this episode
+    another: tuple[str, ...] = ()  # in the key of another sample than the episode's own
     key: str = ""  # of the utterance: no other one of the run has it
     uniforms: Tensor | None = None  # (limit,) float64 in [0, 1), one per token; None: greedily
 
@@ -190,8 +192,9 @@ def turns_of(episodes: Iterable[Episode], agent: str) -> list[Turn]:
 
 
 def tokens_of(episodes: Iterable[Episode]) -> int:
-    """Tokens of all responses in the episodes."""
-    return sum(len(turn.response_ids) for episode in episodes for turn in episode.turns)
+    """Tokens of all responses that were sampled for the episodes."""
+    sampled = (turn for e in episodes for turn in e.turns if turn.asked_in != RECORDED)
+    return sum(len(turn.response_ids) for turn in sampled)
 
 
 @dataclass(frozen=True)

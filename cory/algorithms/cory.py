@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from cory.config import CoryConfig
+from cory.config import REPLAYED, CoryConfig
 from cory.episode import Episode, Metrics, Prompt, score_of
 from cory.evaluation.probes import probes_of
 from cory.functional.credit import mean_over_roles, own_and_later, own_score
@@ -88,6 +88,7 @@ def build_cory(config: CoryConfig, components: Components) -> PPOTrainer:
     """A pioneer and its observers, rewarded by the sum of their scores."""
     agents = components.new_ppo_policies(config.names())
     shared = {"all": shared_sum, "mean": mean_over_roles, "later": own_and_later}
+    shared |= dict.fromkeys(REPLAYED, shared_sum)  # less what replays take off
     roles = Roles(list(agents))
 
     def after_step(iteration: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cory import distributed
 from cory.algorithms.cory import shared_sum
-from cory.config import Config, SamplingConfig, TeamConfig, require
+from cory.config import REPLAYED, Config, SamplingConfig, TeamConfig, require
 from cory.endpoint import Endpoint
 from cory.episode import Asked, Context, Episode, Metrics, Turn
 from cory.evaluation.evaluate import TeamEvaluator, return_metrics, returns_of
@@ -65,6 +65,7 @@ def build_team(config: TeamConfig, components: Components) -> PPOTrainer:
         "sum": shared_sum,
         "mean": mean_over_roles,
         "later": own_and_later,
+        **dict.fromkeys(REPLAYED, shared_sum),  # less what replays take off
     }
     evaluator = TeamEvaluator(
         agents,

@@ -1,6 +1,7 @@
 """Every setting: its type, its meaning, its check. Values live in conf/, never here."""
 
 from cory.config.algorithm import (
+    REPLAYED,
     AlgorithmConfig,
     CoryConfig,
     PPOConfig,

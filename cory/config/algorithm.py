@@ -214,6 +214,10 @@ class PPOConfig(AlgorithmConfig):
         return self.advantages == "gae"
 
 
+# credit of an utterance: R less that of a replay in which nothing, or another sample, stands for it
+REPLAYED = ("counterfactual", "resampled")
+
+
 class CoryConfig(PPOConfig):
     """Settings of `algorithm=cory`."""
 
@@ -221,7 +225,7 @@ class CoryConfig(PPOConfig):
     knowledge_transfer: bool  # False: everybody sees the bare query (w/o KT)
     swap_every: Count | None  # iterations between role exchanges; None: never (w/o REx)
     collective_reward: bool  # False: each agent gets its own score only
-    credit: Annotated[Text, function_or("all", "mean", "later")]
+    credit: Annotated[Text, function_or("all", "mean", "later", *REPLAYED)]
     official_swap: bool
 
     def names(self) -> list[str]:
@@ -243,7 +247,7 @@ class TeamConfig(PPOConfig):
     # separate: each learns alone | shared: one for all | agent -> policy
     policies: Literal["separate", "shared"] | dict[str, Name]
     fixed: dict[str, Text] | None  # agents that do not learn -> FIXED, or the folder of a run
-    credit: Annotated[Text, function_or("own", "sum", "mean", "later", "discounted")]
+    credit: Annotated[Text, function_or("own", "sum", "mean", "later", "discounted", *REPLAYED)]
     turn_discount: Share  # credit=discounted: per utterance of the agent
     pool_every: Count  # iterations between the versions of the first policy that join the pool
     max_utterances: Count  # in an episode
@@ -262,6 +266,8 @@ class TeamConfig(PPOConfig):
             if learning != given:
                 wrong = ", ".join(sorted(learning ^ given))
                 yield "policies", f"must name the agents that learn, each once; look at {wrong}"
+        if self.credit in REPLAYED and len(self.agents) == 1:
+            yield "credit", "shares a reward out between agents, and there is one"
         if len(self.fixed_agents) == len(self.agents):
             yield "fixed", "names all agents: nobody learns"
         if "endpoint" in self.fixed_agents.values() and self.endpoint is None:

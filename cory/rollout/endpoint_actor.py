@@ -35,6 +35,7 @@ class EndpointActor:
                 role=one.role,
                 round=one.round,
                 context=as_text(one.context),
+                asked=one.context,
                 response=reply.text.strip(),
                 context_ids=[],
                 response_ids=TEXT_ONLY,

@@ -20,20 +20,13 @@ import numpy as np
 
 from cory import distributed
 from cory.config import ConfigError, SamplingConfig
-from cory.episode import (
-    Asked,
-    Context,
-    Episode,
-    Prompt,
-    Turn,
-    absent_turn,
-    turns_of,
-)
+from cory.episode import Asked, Context, Episode, Prompt, Turn, absent_turn, turns_of
 from cory.models.actor import Actor
 from cory.models.generation import draw_limit
 from cory.models.policy import Policy
 from cory.models.server import ServerGone
 from cory.rewards import Reward
+from cory.rollout.replay import Replay
 from cory.runs.signals import Stopped, stopping
 from cory.seeding import Key, uniforms
 
@@ -89,7 +82,8 @@ class Speaker:
         cast.spoken[role] += 1
         number = next(cast.numbers)
         try:
-            said = await self._answer(asked)
+            known = cast.replay and cast.replay.reply(self.name, asked)
+            said = known or await self._answer(asked)
         except TooLong:  # nothing was said: what is asked instead has the same numbers
             cast.spoken[role] -= 1
             raise
@@ -127,11 +121,13 @@ class Speaker:
 class Cast(defaultdict[str, Speaker]):
     """The agents of one episode by name; whoever a play names is there."""
 
-    def __init__(self, episode: int, prompt: Prompt, waiting: Waiting, of: "RollOut") -> None:
-        """episode: its number; of: the roll-out that it is a part of."""
+    def __init__(self, place: int, prompt: Prompt, waiting: Waiting, of: "RollOut") -> None:
+        """place: of the episode among those of the roll-out `of`."""
         super().__init__()
-        self.episode, self.prompt, self.waiting = episode, prompt, waiting
-        self.actors, self.iteration, self.key = of.actors, of.iteration, (*of.key, episode)
+        self.replay = of.replays[place] if of.replays else None
+        self.episode = of.first + place if self.replay is None else self.replay.number
+        self.prompt, self.waiting = prompt, waiting
+        self.actors, self.iteration, self.key = of.actors, of.iteration, (*of.key, self.episode)
         self.of = of
         self.numbers, self.said = count(), dict[int, Turn]()  # in the order of asking
         self.spoken: Counter[str] = Counter()  # how often, by role
@@ -182,6 +178,7 @@ class RollOut:
     # called in every process before each batch; what it raises ends the roll-out
     before_each: Callable[[], None] = lambda: None
     limits: Mapping[str, int] = field(default_factory=dict)  # of actors with one of their own
+    replays: Sequence[Replay] = ()  # one per prompt, where episodes are played again
     under_way: int = field(default=0, init=False)  # requests to servers
 
     def __call__(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
@@ -209,9 +206,7 @@ class RollOut:
 
     async def _all(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         waiting: Waiting = []
-        casts = [
-            Cast(number, prompt, waiting, self) for number, prompt in enumerate(prompts, self.first)
-        ]
+        casts = [Cast(place, prompt, waiting, self) for place, prompt in enumerate(prompts)]
         tasks = [asyncio.ensure_future(play(cast.prompt, cast)) for cast in casts]
         moved = beaten = time.monotonic()
         ended = answered = 0
@@ -297,7 +292,7 @@ class RollOut:
     def give_numbers(self, agent: str, asked: Asked) -> int:
         """Give what an agent is asked its key and random numbers; the limit of its response."""
         limit = self.limits.get(agent, self.limit)
-        key = (*self.key, asked.episode, asked.role, asked.turn)
+        key = (*self.key, asked.episode, asked.role, asked.turn, *asked.another)
         asked.key = "/".join(map(str, key))
         if self.sampling is not None:
             asked.uniforms = uniforms(key, limit)

@@ -71,6 +71,8 @@ class Agent:
                 f"{self.name} is shown more than leaves room for a reply in its model's context: "
                 f"algorithm.sampling.max_response_tokens={limit}, or its own"
             )
+        if not isinstance(shown, str):  # the play may go on writing to its list
+            shown = [dict(message) for message in shown]
         self.turns.append(await speaker.say(shown, role or self.name, len(self.turns)))
         return self.turns[-1]
 
@@ -88,16 +90,17 @@ def team_play(function: UserFunction, config: TeamConfig) -> Play:
 
     async def play(prompt: Prompt, cast: Cast) -> None:
         team = Team(cast, config)
+        again = ", played again for algorithm.credit" if cast.replay else ""
+        where = f"{function.said}, prompt {prompt.id}{again}"
         try:
             returned = await function.call(prompt, team)
         except RAISED as error:  # whatever a user's function raises
-            where = f"{function.said}, prompt {prompt.id}"
             raise ConfigError(f"{where}: {told(error, function.file)}") from error
         try:
             require(bool(cast.turns), "no agent has spoken")
             pay(returned, {agent.name: agent.turns for agent in team}, config.fixed_agents)
         except ConfigError as error:
-            raise ConfigError(f"{function.said}, prompt {prompt.id}: {error}") from None
+            raise ConfigError(f"{where}: {error}") from None
 
     return play
 

@@ -9,8 +9,17 @@ import torch
 from torch import Tensor
 
 from cory import distributed
-from cory.config import PPOConfig
-from cory.episode import Batch, Episode, Metrics, absent_turn, tokens_of, turns_of
+from cory.config import REPLAYED, PPOConfig
+from cory.episode import (
+    Batch,
+    Episode,
+    Metrics,
+    Prompt,
+    absent_turn,
+    score_of,
+    tokens_of,
+    turns_of,
+)
 from cory.evaluation.evaluate import Evaluator, TeamEvaluator
 from cory.evaluation.probes import Probes
 from cory.functional.advantages import Pool, equal_groups, equal_prompts
@@ -26,6 +35,7 @@ from cory.models.actor import Actor
 from cory.models.generation import draw_limit
 from cory.models.policy import PPOPolicy
 from cory.rewards import Reward
+from cory.rollout.replay import replays_of
 from cory.rollout.scheduler import Play, RollOut, limits_of
 from cory.trainers.components import Components
 from cory.trainers.estimates import (
@@ -77,12 +87,14 @@ class PPOTrainer:
     # further components whose state a checkpoint keeps
     carried: Mapping[str, Stateful] = field(default_factory=dict)
     episodes: list[Episode] = field(init=False, default_factory=list)  # of the last step
+    logged: Metrics = field(init=False, default_factory=dict)  # of its roll-out
 
     def __post_init__(self) -> None:
         components = self.components
         self.config: PPOConfig = components.config.algorithm
         self.actors = self.actors or self.agents
         self.judge: Reward = self.reward or components.reward
+        self.credit: str = getattr(self.config, "credit", "")
         self.prompts_drawn = self.config.prompts_drawn()
         self.estimate = estimator_of(self.config)
         task, sampling = components.task, self.config.sampling
@@ -134,41 +146,67 @@ class PPOTrainer:
             iteration=iteration,
             limits=limits,
         )
+        self.logged = {"rollout/response_limit": float(limit), "rollout/tokens": 0.0}
         self.episodes = self._scored(roll_out, self.prompts_drawn, clock)
-        redrawn, tokens = 0, tokens_of(self.episodes)
+        redrawn = 0
         for again in range(config.resample_equal_groups):
             equal = equal_prompts(self.episodes, self.agents, samples, config.groups)
             if not equal:
                 break
             further = replace(roll_out, key=(*key, "again", again))
             fresh = self._scored(further, len(equal), clock)
-            tokens += tokens_of(fresh)
             for number, place in enumerate(equal):
                 start, end = place * samples, (place + 1) * samples
                 self.episodes[start:end] = fresh[number * samples : (number + 1) * samples]
             redrawn += len(equal)
-        metrics = {"rollout/response_limit": float(limit), "rollout/tokens": float(tokens)}
-        return metrics | (
-            {"rollout/prompts_redrawn": float(redrawn)} if config.resample_equal_groups else {}
-        )
+        if config.resample_equal_groups:
+            self.logged["rollout/prompts_redrawn"] = float(redrawn)
+        return self.logged
 
     def _scored(self, roll_out: RollOut, count: int, clock: Clock) -> list[Episode]:
         """Episodes about the next `count` prompts, with scores and credits."""
         config, drawn = self.config, self.components.task.sample(count)
         prompts = [prompt for prompt in drawn for _ in range(config.samples_per_prompt)]
-        with ExitStack() as sampling_as_trained:
-            for agent in self.agents.values():
-                sampling_as_trained.enter_context(agent.rolling_out())
-            episodes = roll_out(self.play, prompts)
+        episodes = self._played(roll_out, prompts)
         clock.lap("rollout_s")
         self.judge.score(episodes)
         clock.lap("reward_s")
         self.assign_credit(episodes)
+        if self.credit in REPLAYED:
+            self._take_off_replays(roll_out, episodes)
+            clock.lap("replay_s")
         if config.overlong_buffer is not None:
             for name in self.agents:
                 limit = roll_out.limits.get(name, roll_out.limit)
                 penalise_overlong(turns_of(episodes, name), limit, config.overlong_buffer)
         return episodes
+
+    def _played(self, roll_out: RollOut, prompts: Sequence[Prompt]) -> list[Episode]:
+        with ExitStack() as sampling_as_trained:
+            for agent in self.agents.values():
+                sampling_as_trained.enter_context(agent.rolling_out())
+            episodes = roll_out(self.play, prompts)
+        self.logged["rollout/tokens"] += tokens_of(episodes)
+        return episodes
+
+    def _take_off_replays(self, roll_out: RollOut, episodes: list[Episode]) -> None:
+        """Take from the credit of each learner's utterance what all are paid in its replay.
+
+        All replays are one roll-out; metrics have no more of it than its cost.
+        """
+        muted, reward = self.credit == "counterfactual", self.components.reward
+        found = [
+            (turn, episode.prompt, replay)
+            for number, episode in enumerate(episodes)
+            for turn, replay in replays_of(episode, number, self.agents, muted)
+        ]
+        again = replace(roll_out, replays=[replay for *_, replay in found])
+        replayed = self._played(again, [prompt for _, prompt, _ in found])
+        self.logged |= reward.metrics()
+        self.judge.score(replayed)
+        reward.metrics()  # those that are logged are about the episodes
+        for (turn, *_), other in zip(found, replayed, strict=True):
+            turn.credit = (turn.credit or 0.0) - sum(map(score_of, other.turns))
 
     def _learn(self, agent: PPOPolicy, batch: Batch, so_far: Metrics, iteration: int) -> Metrics:
         """Update one agent on its turns; the first update is checked before and after it.

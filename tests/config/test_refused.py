@@ -97,7 +97,7 @@ hardware.server.gpus='0' -> needs hardware.device=cuda, got cpu
 hardware.sampler=vllm ; model.sharing=adapters ; model.adapter.rank=513
     -> model.adapter.rank=513: must be at most 512 with hardware.sampler=vllm
 parallel_runs=2 ; objective=x -> must be 1 with objective
-algorithm.credit=meen -> must be one of all, mean, later, or <file>.py:<function>
+algorithm.credit=meen -> must be one of all, mean, later, counterfactual, resampled, or <f
 model.compute_precision=tf32
     -> needs a GPU: hardware.device=cpu computes float32 products exactly
     -> reward.compute_precision=fp32: must be tf32, as model.compute_precision: it h
@@ -243,7 +243,8 @@ algorithm.policies={one: a} -> algorithm.policies: must name the agents that lea
 algorithm.fixed={one: endpoint} -> algorithm.endpoint=null: must be given where one speaks
 algorithm.fixed={two: pool} ; model.sharing=adapters ; hardware.zero_stage=3
     -> algorithm.fixed: needs hardware.zero_stage of at most 2
-algorithm.credit=all -> must be one of own, sum, mean, later, discounted
+algorithm.credit=all -> must be one of own, sum, mean, later, discounted, counterfactual, resampled
+algorithm.credit=resampled ; algorithm.agents=[one] -> shares a reward out between agents, and there
 algorithm.play=team.py -> must be <file>.py:<function>
 """,
     "sum_of_games": """

@@ -34,7 +34,7 @@ CLASSIFIER = ClassifierConfig(  # float32, the text as it is
 )
 
 
-class LetterShare:
+class LetterShare(Reward):
     """A judge that needs no model: the share of `letter` in the response, times `sign`."""
 
     def __init__(self, letter: str = "e", sign: float = 1.0) -> None:

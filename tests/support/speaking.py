@@ -1,6 +1,7 @@
 """Actors without models: a function says what each of them responds."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cory.config import SamplingConfig
@@ -59,4 +60,5 @@ class ScriptedActor:
 
     def turn(self, one: Asked, thought: str, heard: str) -> Turn:
         context = str(one.context)
-        return Turn(self.name, one.role, one.round, context, heard, [1], [2], thinking=thought)
+        turn = Turn(self.name, one.role, one.round, context, heard, [1], [2], thinking=thought)
+        return replace(turn, asked=one.context)
