@@ -190,11 +190,11 @@ def test_replays_are_scored_by_the_reward_and_seen_nowhere_else(
         differ += other.turns[1 - place].text != episode.turns[1 - place].text
         assert place == 0 or other.turns[0].text == episode.turns[0].text
     assert differ >= 4
-    # without a pioneer the observer is asked again; for other samples both, and the observer
-    asked = [again.turns[1] for again in replayed[::2]]
-    asked += [] if rule == "counterfactual" else [e.turns[n % 2] for n, e in enumerate(replayed)]
-    sampled = tokens_of(played) + sum(len(turn.ids) for turn in asked)
-    assert 0 <= sampled - metrics["rollout/tokens"] <= 12  # an empty pioneer is no change
+    # sampled again: observers that are shown something else; and each utterance that has another
+    shown = [(again.turns[1], e.turns[1]) for again, e in zip(replayed[::2], played, strict=True)]
+    anew = [turn for turn, before in shown if turn.context != before.context]
+    anew += [] if rule == "counterfactual" else [e.turns[n % 2] for n, e in enumerate(replayed)]
+    assert metrics["rollout/tokens"] == tokens_of(played) + sum(len(turn.ids) for turn in anew)
     # the roll-out, and the numbers of the run, are as without replays
     plain = build(config_of("algorithm=cory"), LetterShare())
     first = plain.step(0)

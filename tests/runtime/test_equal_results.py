@@ -108,8 +108,10 @@ LAYOUTS: dict[str, list[str]] = {
     "debate x2, ZeRO-3, accumulation": [*DEBATE, *ACCUMULATED],
     "pair": PAIR,
     "pair x2, ZeRO-3": [*PAIR, *SPLIT_IN_TWO],
-    "team": TEAM,
-    "team x2, ZeRO-2": [*TEAM, "hardware=cpu2", "hardware.zero_stage=2"],
+    "team": [*TEAM, "algorithm.credit=counterfactual"],
+    "team x2, ZeRO-2": [
+        *(*TEAM, "algorithm.credit=counterfactual", "hardware=cpu2", "hardware.zero_stage=2"),
+    ],
     "estimators": ESTIMATORS,
     "estimators x2, ZeRO-3, accumulation": [*ESTIMATORS, *ACCUMULATED],
     "shared": [*SHARED, "hardware=cpu"],

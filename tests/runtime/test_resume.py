@@ -130,6 +130,7 @@ AGAIN = (
     *("algorithm=team", "algorithm.agents=[one,two]"),
     *("algorithm.play=mine.py:play", "advantages=at_grpo", "algorithm.samples_per_prompt=2"),
     *("algorithm.resample_equal_groups=2", "algorithm.minibatch_size=4"),
+    "algorithm.credit=counterfactual",
 )
 MINE = """
 async def play(prompt, team):

@@ -45,6 +45,7 @@ def start(short: list[str], tmp_path: Path) -> Iterator[Start]:
     def run(name: str, *words: str) -> WarmCommand:
         own = [
             *("algorithm=cory", "adapter=lora", "algorithm.iterations=4", "checkpoint_every=1"),
+            "algorithm.credit=counterfactual",
             *("hardware.sampler=vllm", "hardware.server.timeout=60"),
             *(f"hardware.server.python={python}", f"run_dir={tmp_path / name}"),
         ]
