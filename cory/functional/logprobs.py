@@ -4,6 +4,7 @@ Letters: B turns, N tokens, H hidden width, V vocabulary. Everything is float32.
 values that count.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -293,3 +294,18 @@ def distinct_share(texts: Iterable[Sequence[int]], n: int) -> float:
     """Distinct n-grams over all n-grams of the texts (Li et al., 2016); 0 without any."""
     grams = [gram for tokens in texts for gram in ngrams(tokens, n)]
     return len(set(grams)) / len(grams) if grams else 0.0
+
+
+def copied_share(own: Sequence[str], shown: Iterable[Sequence[str]], n: int) -> float | None:
+    """ROUGE-n precision (Lin, 2004): the share of a text's n-grams that shown texts have, too.
+
+    An n-gram counts at most as often as it is shown. None where the text has none.
+
+    own, shown: words of the text, and of each shown one
+    """
+
+    def count(texts: Iterable[Sequence[str]]) -> Counter[tuple[str, ...]]:
+        return Counter(tuple(t[i : i + n]) for t in texts for i in range(len(t) - n + 1))
+
+    grams, others = count([own]), count(shown)
+    return (grams & others).total() / grams.total() if grams else None

@@ -3,6 +3,7 @@
 And what is logged of both; docs/metrics.md defines each metric.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,7 +26,15 @@ from cory.functional.advantages import (
     leave_one_out,
     pool_of,
 )
-from cory.functional.logprobs import distinct_share, masked_mean, sampled_kl, tail_of, whiten
+from cory.functional.logprobs import (
+    copied_share,
+    distinct_share,
+    masked_mean,
+    sampled_kl,
+    tail_of,
+    whiten,
+)
+from cory.functional.statistics import mean
 from cory.models.policy import PPOPolicy
 
 
@@ -228,3 +237,18 @@ def value_metrics(agent: str, batch: Batch, returns: Tensor | None) -> Metrics:
     return {
         f"ppo/value/explained_variance/{agent}": float(explained),
     }
+
+
+def copied_metrics(episodes: Sequence[Episode]) -> Metrics:
+    """How much an agent's utterances copy what they were shown of the others' earlier ones."""
+    shares: dict[str, list[float]] = defaultdict(list)
+    for turns in (episode.turns for episode in episodes):
+        for place, turn in enumerate(turns):
+            others = [o for o in turns[:place] if (o.agent, o.role) != (turn.agent, turn.role)]
+            texts = [one.response.strip() for one in others]
+            shown = [text.split() for text in texts if text and text in turn.context]
+            for n in (1, 2) if shown else ():
+                share = copied_share(turn.response.split(), shown, n)
+                if share is not None:
+                    shares[f"rollout/copied_{n}/{turn.agent}"].append(share)
+    return {name: mean(own) for name, own in shares.items()}

@@ -42,6 +42,7 @@ from cory.trainers.estimates import (
     Estimate,
     agent_metrics,
     compared,
+    copied_metrics,
     critic_batch,
     critic_rows,
     estimator_of,
@@ -122,6 +123,7 @@ class PPOTrainer:
             metrics |= self._learn(agent, batch, metrics, iteration)
             clock.lap("update_s")
             require_finite(iteration, metrics)
+        metrics |= copied_metrics(self.episodes)
         metrics |= self.describe(self.episodes, metrics)
         metrics |= clock.metrics()
         self.after_step(iteration)

@@ -8,6 +8,7 @@ from torch.distributions import Categorical
 from cory.functional import logprobs
 from cory.functional.logprobs import (
     aligned_right,
+    copied_share,
     corrected_kl,
     distinct_share,
     full_kl,
@@ -208,3 +209,12 @@ def test_padding_inside_a_response_window() -> None:
 )
 def test_distinct_share(texts: list[list[int]], n: int, expected: float) -> None:
     assert distinct_share(texts, n) == pytest.approx(expected)
+
+
+def test_copied_share_by_hand() -> None:
+    """Each n-gram counts as often as it is shown, and none goes over the end of a shown text."""
+    own, shown = ["a", "b", "a", "c", "d"], [["x", "a", "b"], ["c", "d"]]
+    assert copied_share(own, shown, 1) == 4 / 5  # a b c d, and one a too many
+    assert copied_share(own, shown, 2) == 2 / 4  # (a, b) and (c, d); not (a, c)
+    assert copied_share(["b", "c"], shown, 2) == 0
+    assert copied_share(["a"], shown, 2) is None

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from cory.episode import Batch, Turn
+from cory.episode import Batch, Episode, Prompt, Turn
 from cory.functional.logprobs import distinct_share
-from cory.trainers.estimates import agent_metrics
+from cory.trainers.estimates import agent_metrics, copied_metrics
 from tests.support.building import LetterShare, build
 from tests.support.composing import ConfigOf
 
@@ -69,3 +69,19 @@ def test_a_step_logs_them_by_agent_and_by_role(config_of: ConfigOf) -> None:
         assert metrics[f"objective/entropy/{role}"] == entropy > 0
     gain = metrics["objective/score/observer"] - metrics["objective/score/pioneer"]
     assert metrics["transfer/gain/observer"] == pytest.approx(gain)
+
+
+def test_copied_is_what_others_said_and_was_shown() -> None:
+    def turn(agent: str, response: str, context: str) -> Turn:
+        return Turn(agent, "role", 0, context, response, [0], [1])
+
+    first = turn("a", " one two ", "q")
+    episodes = [
+        Episode(Prompt("0", "q"), [first, turn("b", "one two three", "q one two"), first]),
+        Episode(Prompt("1", "q"), [first, turn("b", "one two", "q")]),  # not shown
+        Episode(
+            Prompt("2", "q"), [first, turn("b", "three", "q one two"), turn("a", "x", "one two")]
+        ),
+    ]
+    found = copied_metrics(episodes)  # a has heard nobody but itself
+    assert found == {"rollout/copied_1/b": (2 / 3 + 0) / 2, "rollout/copied_2/b": 1 / 2}
