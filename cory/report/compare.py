@@ -12,6 +12,7 @@ deviation. Of a team and a single agent it says whether the team is better at eq
 
 import argparse
 import fnmatch
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,9 +24,10 @@ from cory.config import nearest
 from cory.functional.statistics import POWER, mean_interval, pairs_needed
 from cory.report.hints import AGENT
 from cory.report.numbers import INTERVAL, aligned, interval_text, paired
-from cory.report.plots import draw, main_metrics
+from cory.report.plots import draw, draw_matrix, main_metrics
 from cory.report.runs import end_values, group_runs, judged_by, read_metrics, title
 from cory.report.worth import worth_text
+from cory.runs.files import write_whole
 from cory.runs.run_dir import METRICS, RECORD, runs_below
 
 MOST_AGENTS = 4  # whose KL is shown
@@ -130,6 +132,20 @@ def chosen(metrics: Sequence[str], patterns: Sequence[str]) -> list[str]:
     return [*found]
 
 
+def play_across(run_dirs: Sequence[Path], scores_to: Path | None, figure_to: Path | None) -> None:
+    """Print the cross-play of runs; write it as JSON and as a PNG where a file is named."""
+    # models are needed for nothing else here
+    from cory.report.cross_play import cross_play, summary, summary_text  # noqa: PLC0415
+
+    scores = cross_play(run_dirs)
+    print(summary_text(scores))
+    if scores_to:
+        told = {**scores.to_dict("split", index=True), **summary(scores)}
+        write_whole(scores_to, json.dumps(told, indent=1))
+    if figure_to:
+        draw_matrix(scores, figure_to)
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -150,9 +166,17 @@ def main() -> None:
     )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write every metric to this file")
     parser.add_argument("--curves", type=Path, metavar="FILE", help="draw them into this PNG")
+    parser.add_argument(
+        "--cross-play", action="store_true", help="ask agents of each run beside those of others"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="... write the scores")
+    parser.add_argument("--heat-map", type=Path, metavar="FILE", help="... draw them into this PNG")
     args = parser.parse_args()
     try:
         run_dirs = find_runs(args.run_dirs)
+        if args.cross_play:
+            play_across(run_dirs, args.json, args.heat_map)
+            return
         table, metrics = compared(run_dirs)
         asked = chosen([*table.index.unique("metric")], args.metric) if args.metric else []
         print(comparison_text(table, asked or metrics))

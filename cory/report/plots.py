@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,21 @@ def curves_of(groups: Groups, metrics: Sequence[str], smooth: int = 1, caption: 
     notes = [caption, f"thick: running means over {smooth} iterations" if smooth > 1 else ""]
     figure.suptitle("; ".join(filter(None, notes)), x=0.01, ha="left", fontsize=8)
     return figure
+
+
+def draw_matrix(scores: pd.DataFrame, path: Path) -> None:
+    """Write cross-play's scores as a heat map, each number in its cell."""
+    with mpl.rc_context(STYLE):
+        figure, (axes,) = panels(1)
+        image = axes.imshow(scores, cmap="cividis")
+        middle = (scores.to_numpy().min() + scores.to_numpy().max()) / 2
+        for row, column in product(range(len(scores)), repeat=2):
+            value = float(scores.iat[row, column])
+            colour = "white" if value <= middle else "black"
+            axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour)
+        axes.grid(visible=False)
+        axes.set_xticks(range(len(scores)), scores.columns)
+        axes.set_yticks(range(len(scores)), scores.index)
+        axes.set(xlabel="partners", ylabel=str(scores.index.name))
+        figure.colorbar(image, ax=axes, label="team score")
+        save(figure, path)

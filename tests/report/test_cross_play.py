@@ -1,0 +1,76 @@
+"""Cross-play: cells of the matrix are evaluations of mixed teams; means and intervals by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from omegaconf import OmegaConf
+
+from cory.report.compare import play_across
+from cory.report.cross_play import cross_play, summary, summary_text
+from cory.runs.export import export_agents
+from tests.support.building import build, measure
+from tests.support.composing import ConfigOf
+from tests.support.refusals import refusal
+
+PLAY = """
+async def play(prompt, team):
+    first = await team.one.say(prompt.text)
+    second = await team.two.say(first.text or "nothing")
+    return {"one": float(len(first.text)), "two": float("e" in second.text)}
+"""
+
+
+def test_a_cell_is_the_evaluation_of_a_mixed_team(config_of: ConfigOf, tmp_path: Path) -> None:
+    """Rows: whose agent one it is; columns: whose agent two."""
+    (tmp_path / "mine.py").write_text(PLAY)
+    words = ["algorithm=team", f"algorithm.play={tmp_path}/mine.py:play"]
+    words += ["algorithm.agents=[one,two]", "algorithm.learning_rate=1e-2"]
+    trainers, run_dirs = [], [tmp_path / "a", tmp_path / "b"]
+    for seed, run_dir in enumerate(run_dirs):
+        config = config_of(*words, f"seed={seed}", f"run_dir={run_dir}")
+        trainers.append(build(config))
+        trainers[-1].step(0)
+        export_agents(trainers[-1].agents, config, run_dir)
+        OmegaConf.save(OmegaConf.create(config.model_dump()), run_dir / "config.yaml")
+    scores = cross_play(run_dirs)
+    config = config_of(*words, "seed=0")
+    for row, own in enumerate(trainers):
+        for column, others in enumerate(trainers):
+            actors: Any = {"one": own.actors["one"], "two": others.actors["two"]}
+            trainers[0].evaluate = replace(trainers[0].evaluate, actors=actors)  # type: ignore[type-var]
+            found, _ = measure(trainers[0], config, tmp_path)
+            assert scores.iat[row, column] == pytest.approx(found["eval/score/team"], abs=1e-6)
+    assert scores.to_numpy().ravel().tolist() != [scores.iat[0, 0]] * 4
+    assert (scores.index.name, [*scores.columns]) == ("one", ["seed 0", "seed 1"])
+    play_across(run_dirs, tmp_path / "scores.json", tmp_path / "scores.png")
+    stored = json.loads((tmp_path / "scores.json").read_text())
+    assert stored["data"] == scores.to_numpy().tolist()
+    crossed = (scores.iat[0, 1] + scores.iat[1, 0]) / 2
+    assert stored["cross-play"] == [pytest.approx(crossed), None, None]  # of two runs the same
+    assert (tmp_path / "scores.png").stat().st_size > 5_000
+    said = refusal(lambda: cross_play(run_dirs[:1]))
+    assert said == "cross-play needs runs that differ in their seed alone, got imdb_team"
+
+
+def test_self_play_and_cross_play_by_hand() -> None:
+    names = [f"seed {seed}" for seed in range(3)]
+    values = [[0.9, 0.1, 0.2], [0.3, 0.8, 0.4], [0.5, 0.6, 0.7]]
+    scores = pd.DataFrame(values, index=pd.Index(names, name="sender"), columns=names)
+    found = summary(scores)
+    # of the first run (0.1 + 0.2 + 0.3 + 0.5) / 4: its row and its column without the diagonal
+    crossed = [0.275, 0.35, 0.425]
+    gaps = [-0.625, -0.45, -0.275]
+    assert found["self-play"][0] == pytest.approx(0.8)
+    for name, each, spread in (("cross-play", crossed, 0.075), ("difference", gaps, 0.175)):
+        middle, half = sum(each) / 3, 2.919986 * spread / math.sqrt(3)
+        expected = (middle, middle - half, middle + half)
+        assert found[name] == pytest.approx(expected, abs=1e-6)
+    *_, last = summary_text(scores).splitlines()
+    assert last == "difference: -0.450 (90 % interval -0.745 to -0.155)"
