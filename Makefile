@@ -12,7 +12,7 @@ SCALE ?= paper
 # scale has it, one at the paper's and null at small
 PARALLEL ?=
 
-.PHONY: help install demo test test-slow test-gpu test-all lint settings lock smollm2 vllm benchmark benchmarks ask report clean
+.PHONY: help install demo demo-team test test-slow test-gpu test-all lint settings lock smollm2 vllm benchmark benchmarks ask report clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
@@ -32,6 +32,9 @@ lock: install ## Write requirements.lock: the versions that are installed here
 
 demo: install ## Run the quickstart: CORY on movie reviews, minutes on a laptop CPU
 	$(BIN)/python -m cory.train
+
+demo-team: install ## Run the second quickstart: two agents learn to tell each other what one of them needs
+	$(BIN)/python -m cory.train experiment=split
 
 test: install ## Run the quick tests of every part: two minutes on two cores
 	$(BIN)/python -m pytest -m "not slow and not gpu"

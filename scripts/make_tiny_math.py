@@ -28,11 +28,13 @@ from cory.tasks.answers import final_number
 from cory.tasks.problems import Problem, draw_distinct, draw_problem
 
 BATCH = 64
-GROUP = 16  # batches that are sorted by length together
 DIGITS = pre_tokenizers.Digits(individual_digits=True)
 SPACED_DIGITS = pre_tokenizers.Split(Regex(" ?[0-9]"), "isolated")  # fewer tokens
 Document = Callable[[np.random.Generator, Sequence[str]], tuple[str, str]]
 Pair = tuple[list[int], list[int]]  # token ids of a prompt and of its response
+# as cory/assets/team/split.py shows the halves
+TELLING = "{question} You know: {first}. Tell:"
+ANSWERING = "{question} Told: {told}. You know: {second}. Answer:"
 REFERENCES = (0, 0, 0, 1, 1, 2, 3)  # number of reference answers in a prompt, drawn uniformly
 RIGHT = 0.5  # share of right reference answers
 
@@ -56,6 +58,21 @@ def faultless(stream: np.random.Generator, kinds: Sequence[str]) -> tuple[str, s
     return f"{shown} Answer:", f" {problem.solution}"
 
 
+def told_half(stream: np.random.Generator, kinds: Sequence[str]) -> tuple[str, str]:
+    """What an agent of `task=split` is shown, and what is learnt.
+
+    Who is to tell something says what would help with any other problem; who is to answer is told
+    what helps, or nothing.
+    """
+    problem = draw_problem(stream, kinds, "lm")
+    columns, drawn = problem.columns, stream.random()
+    if drawn < 0.25:
+        other = draw_problem(stream, [problem.kind], "lm").columns["message"]
+        return TELLING.format_map(columns), f" {other}"
+    told = columns["message"] if drawn < 0.95 else ""
+    return ANSWERING.format_map({**columns, "told": told}), f" {problem.answer}"
+
+
 @dataclass(frozen=True)
 class Recipe:
     """The settings in which the models differ."""
@@ -63,7 +80,7 @@ class Recipe:
     document: Document  # a prompt and the response to train on
     kinds: Sequence[str]  # of problems, drawn evenly
     context: int  # tokens
-    digits: pre_tokenizers.PreTokenizer  # how numbers are cut
+    digits: pre_tokenizers.PreTokenizer | None  # how numbers are cut; None: they are not
     vocabulary: int
     width: int
     inner: int  # width inside an MLP
@@ -71,6 +88,7 @@ class Recipe:
     heads: int
     held_out: int  # problems to measure the model on
     products: torch.dtype = torch.float32  # precision of matrix products
+    group: int = 16  # batches that are sorted by length together
     first: Document | None = None  # in place of `document` for the first steps ...
     first_share: float = 0.0  # ... so many of all
     more_steps: int = 0  # after these, with a new optimiser at half the learning rate
@@ -118,24 +136,42 @@ SUMS = Recipe(
     heads=4,
     held_out=500,
 )
-RECIPES = {"tiny_steps": STEPS, "tiny_steps_2x": STEPS_2X, "tiny_math": MATH, "tiny_sums": SUMS}
+# it answers if it is told the other half; numbers are whole tokens
+SPLIT = Recipe(
+    document=told_half,
+    kinds=["addends_2", "rows_2", "rows_4", "roads_8"],
+    context=128,
+    digits=None,
+    vocabulary=384,
+    width=128,
+    inner=344,
+    layers=3,
+    heads=4,
+    held_out=600,
+    group=1,  # sorted by length, a batch would have one kind
+)
+RECIPES = {
+    "tiny_split": SPLIT,
+    "tiny_steps": STEPS,
+    "tiny_steps_2x": STEPS_2X,
+    "tiny_math": MATH,
+    "tiny_sums": SUMS,
+}
 
 
 def problem_tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast:
-    """Byte-level BPE on problems, one token per digit."""
+    """Byte-level BPE on problems, one token per digit where the recipe cuts numbers so."""
     stream = np.random.default_rng(1)
-    problems = [draw_problem(stream, recipe.kinds, "lm") for _ in range(20_000)]
-    digits_and_bytes = pre_tokenizers.Sequence(
-        [
-            recipe.digits,
-            pre_tokenizers.ByteLevel(add_prefix_space=False),
+    cut = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if recipe.digits is None:
+        texts = ["".join(recipe.document(stream, recipe.kinds)) for _ in range(20_000)]
+    else:
+        cut = pre_tokenizers.Sequence([recipe.digits, cut])
+        drawn = (draw_problem(stream, recipe.kinds, "lm") for _ in range(20_000))
+        texts = [
+            f"Question: {p.question} Reference: {p.solution} Answer: {p.solution}" for p in drawn
         ]
-    )
-    tokenizer = train_tokenizer(
-        [f"Question: {p.question} Reference: {p.solution} Answer: {p.solution}" for p in problems],
-        recipe.vocabulary,
-        digits_and_bytes,
-    )
+    tokenizer = train_tokenizer(texts, recipe.vocabulary, cut)
     tokenizer.model_max_length = recipe.context
     return tokenizer
 
@@ -163,19 +199,19 @@ def llama(recipe: Recipe, end: int) -> LlamaForCausalLM:
 def batches_by_length(
     recipe: Recipe, tokenizer: PreTrainedTokenizerFast, number: int, early: bool
 ) -> list[list[Pair]]:
-    """GROUP batches in a random order, each of documents of about the same length.
+    """`recipe.group` batches in a random order, each of documents of about the same length.
 
     number: of the group, from 0, which is its seed
     early: whether the recipe's first documents, if it has some, are drawn
     """
     stream = np.random.default_rng([2, number])
     draw = recipe.first if recipe.first and early else recipe.document
-    texts = [draw(stream, recipe.kinds) for _ in range(GROUP * BATCH)]
+    texts = [draw(stream, recipe.kinds) for _ in range(recipe.group * BATCH)]
     prompts = tokenizer([text[0] for text in texts])["input_ids"]
     responses = tokenizer([text[1] + END for text in texts])["input_ids"]
     pairs = sorted(zip(prompts, responses, strict=True), key=lambda pair: len(pair[0] + pair[1]))
-    batches = [pairs[i * BATCH : (i + 1) * BATCH] for i in range(GROUP)]
-    return [batches[i] for i in stream.permutation(GROUP)]
+    batches = [pairs[i * BATCH : (i + 1) * BATCH] for i in range(recipe.group)]
+    return [batches[i] for i in stream.permutation(recipe.group)]
 
 
 def response_loss(
@@ -204,8 +240,8 @@ def make(name: str, steps: int, work: Path) -> None:
         return batches_by_length(recipe, tokenizer, number, early)
 
     def loss_of_step(step: int) -> torch.Tensor:
-        number, place = divmod(step, GROUP)
-        early = number * GROUP < recipe.first_share * steps
+        number, place = divmod(step, recipe.group)
+        early = number * recipe.group < recipe.first_share * steps
         return response_loss(model, recipe, group(number, early)[place], end)
 
     seconds = fit(name, model, loss_of_step, steps, 2e-3, work)
@@ -224,7 +260,7 @@ def measured(
 ) -> dict[str, Any]:
     """The numbers of facts.json that depend on the model."""
     held_out = draw_distinct(np.random.default_rng(3), recipe.kinds, "test", recipe.held_out)
-    texts = respond(model, tokenizer, [f"Question: {p.question} Answer:" for p in held_out])
+    texts = respond(model, tokenizer, [asked(p) for p in held_out])
     answered = list(zip(held_out, texts, strict=True))
     return {
         "parameters": model.num_parameters(),
@@ -239,9 +275,21 @@ def measured(
     }
 
 
+def asked(problem: Problem) -> str:
+    """What a model is measured with; of two halves: told what it has to know."""
+    if not problem.columns:
+        return f"Question: {problem.question} Answer:"
+    return ANSWERING.format_map({**problem.columns, "told": problem.columns["message"]})
+
+
 def accuracy(answered: list[tuple[Problem, str]]) -> float:
     """Share of the texts with the problem's answer, to three digits."""
-    right = [final_number(text) == final_number(problem.answer) for problem, text in answered]
+    right = [
+        text.strip() == problem.answer
+        if problem.columns
+        else final_number(text) == final_number(problem.answer)
+        for problem, text in answered
+    ]
     return round(sum(right) / len(right), 3)
 
 

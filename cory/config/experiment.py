@@ -38,7 +38,7 @@ class Option:
 TASKS: Mapping[str, Option] = {
     "imdb": Option(task.ImdbConfig, "cory.tasks.imdb:ImdbTask"),
     **dict.fromkeys(
-        ("gsm8k", "arithmetic", "tinygsm", "anli", "math", "mmlu", "prompts"),
+        ("gsm8k", "arithmetic", "split", "tinygsm", "anli", "math", "mmlu", "prompts"),
         Option(task.PromptsConfig, "cory.tasks.prompts:PromptsTask"),
     ),
     "reasoning_gym": Option(task.GymConfig, "cory.tasks.gym:GymTask"),

@@ -1,8 +1,8 @@
-"""Arithmetic and word problems with worked solutions, generated from a random stream."""
+"""Arithmetic and word problems, and problems in two halves, generated from a random stream."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -22,6 +22,8 @@ THINGS = (
     *("stamps", "stones", "toys"),
 )
 CONTAINERS = ("bags", "boxes", "jars", "packs")
+PLACES = "abcdefgh"
+WAYS = ("north", "east", "south", "west")
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Problem:
     question: str
     solution: str  # a sentence or two; its last number is the answer
     answer: str
+    columns: Mapping[str, str] = field(default_factory=dict)  # of the task's rows, for plays
 
 
 def add(stream: np.random.Generator) -> Problem:
@@ -158,8 +161,62 @@ def _story_sale(stream: np.random.Generator) -> Problem:
     )
 
 
+def addends(stream: np.random.Generator, size: int) -> Problem:
+    """The sum of `size` digits of each; one half alone tells it in 1 of 10 cases at best."""
+    one, other = _numbers(stream, 0, 9, size), _numbers(stream, 0, 9, size)
+    return halved(
+        f"addends_{size}",
+        "What is the sum?",
+        " + ".join(map(str, one)),
+        " + ".join(map(str, other)),
+        sum(one),
+        sum(one) + sum(other),
+    )
+
+
+def rows(stream: np.random.Generator, size: int) -> Problem:
+    """The sum of a column, each knowing a row of `size` digits; alone 1 of 10."""
+    one, other = _numbers(stream, 0, 9, size), _numbers(stream, 0, 9, size)
+    place = int(stream.integers(size))
+    question = f"What is the sum of {PLACES[place]}?"
+    answer = one[place] + other[place]
+    return halved(f"rows_{size}", question, _table(one), _table(other), one[place], answer)
+
+
+def roads(stream: np.random.Generator, size: int) -> Problem:
+    """The way from a place of a map: one knows the place, one the map; alone 1 of 4.
+
+    size: places, 4 or 8; each way is that of as many
+    """
+    ways = [WAYS[number % len(WAYS)] for number in stream.permutation(size)]
+    place = int(stream.integers(size))
+    name, way = PLACES[place], ways[place]
+    return halved(f"roads_{size}", "Which way?", f"at {name}", _table(ways), name, way)
+
+
+def halved(
+    kind: str, question: str, first: str, second: str, message: object, answer: object
+) -> Problem:
+    """A problem of which each of two agents knows one half.
+
+    message: the least that who knows `second` must be told to answer; no agent is shown it
+    """
+    columns = {"question": question, "first": first, "second": second, "message": str(message)}
+    return Problem(kind, f"{question} {first}; {second}", str(answer), str(answer), columns)
+
+
+def _table(values: Sequence[object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in zip(PLACES, values, strict=False))
+
+
 STORIES = (_story_boxes, _story_gift, _story_share, _story_sale)
-KINDS: Mapping[str, Callable[[np.random.Generator], Problem]] = {
+Draw = Callable[[np.random.Generator], Problem]
+HALVED: Mapping[str, Draw] = {  # by their size, as addends_2: two digits in each half
+    f"{make.__name__}_{size}": partial(make, size=size)
+    for make, sizes in ((addends, range(1, 9)), (rows, range(1, 9)), (roads, (4, 8)))
+    for size in sizes
+}
+KINDS: Mapping[str, Draw] = {
     "add": add,
     "subtract": subtract,
     "multiply": multiply,
@@ -168,6 +225,7 @@ KINDS: Mapping[str, Callable[[np.random.Generator], Problem]] = {
     "chain": chain,
     # as drawn in the released code for debates
     "mixed_29": partial(mixed, kind="mixed_29", largest=29),
+    **HALVED,
 }
 
 

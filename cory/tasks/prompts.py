@@ -267,8 +267,9 @@ def generated_rows(config: PromptsConfig, part: str, split: str) -> list[Row]:
     problems = draw_distinct(stream, config.kinds, part, count)
     asked, column = config.prompt_column, str(config.answer_column)
     return [
-        Row(f"{part}:{row + 1}", {asked: problems[row].question, column: problems[row].answer})
+        Row(f"{part}:{row + 1}", {asked: one.question, column: one.answer, **one.columns})
         for row in rows_of_split(split, part, count)
+        for one in [problems[row]]
     ]
 
 
