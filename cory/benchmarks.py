@@ -291,7 +291,3 @@ def main() -> None:
         print(table(found))
     except (ConfigError, ValueError, OSError) as error:
         sys.exit(f"error: {error}")
-
-
-if __name__ == "__main__":
-    main()

@@ -19,7 +19,6 @@ class Algorithm(Stateful, Protocol):
     @property
     def agents(self) -> Mapping[str, Policy]:
         """The policies that learn, by name."""
-        ...
 
     episodes: list[Episode]  # of the last step
 
@@ -28,9 +27,7 @@ class Algorithm(Stateful, Protocol):
 
         Stopped: the run was asked to stop while data were collected; all else is as before.
         """
-        ...
 
     @property
     def evaluate(self) -> Evaluator:
         """Evaluates the agents on held-out prompts."""
-        ...

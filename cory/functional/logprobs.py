@@ -6,7 +6,7 @@ values that count.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.checkpoint import checkpoint
 
 LogitsOf = Callable[[Tensor], Tensor]  # (n, H) hidden states -> (n, V) logits
+Gram = TypeVar("Gram", int, str)
 
 # bound on log-ratios: larger ones carry no information, and their exponentials soon overflow
 MAX_LOG_RATIO = 20.0
@@ -285,7 +286,7 @@ def slabs(tokens: int, numbers: int, most: int = 0) -> Iterator[slice]:
         yield slice(min(start, tokens), min(start + size, tokens))
 
 
-def ngrams(tokens: Sequence[int], n: int) -> list[tuple[int, ...]]:
+def ngrams(tokens: Sequence[Gram], n: int) -> list[tuple[Gram, ...]]:
     """All runs of n neighbouring tokens, in order; empty for a shorter text."""
     return [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
 
@@ -303,9 +304,6 @@ def copied_share(own: Sequence[str], shown: Iterable[Sequence[str]], n: int) -> 
 
     own, shown: words of the text, and of each shown one
     """
-
-    def count(texts: Iterable[Sequence[str]]) -> Counter[tuple[str, ...]]:
-        return Counter(tuple(t[i : i + n]) for t in texts for i in range(len(t) - n + 1))
-
-    grams, others = count([own]), count(shown)
+    grams = Counter(ngrams(own, n))
+    others = Counter(gram for words in shown for gram in ngrams(words, n))
     return (grams & others).total() / grams.total() if grams else None

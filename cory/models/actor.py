@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cory.config import SamplingConfig
-from cory.episode import TEXT_ONLY, Asked, Context, Turn, as_text
+from cory.episode import RECORDED, TEXT_ONLY, Asked, Context, Turn, as_text
 from cory.seeding import Key, uniforms
 
 
@@ -18,11 +18,9 @@ class Actor(Protocol):
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
     ) -> Sequence[Turn | None]:
         """As `Policy.turns`; None where a server finds the context too long."""
-        ...
 
     def fits(self, context: Context, limit: int) -> bool:
         """As `Policy.fits`; True where only a server knows."""
-        ...
 
 
 @dataclass
@@ -35,10 +33,8 @@ class Silent:
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
     ) -> list[Turn]:
         """As `Actor`."""
-        return [
-            Turn(self.name, one.role, one.round, as_text(one.context), "", [], TEXT_ONLY)
-            for one in asked
-        ]
+        places = [(one.role, one.round, as_text(one.context)) for one in asked]
+        return [Turn(self.name, *own, "", [], TEXT_ONLY, asked_in=RECORDED) for own in places]
 
     def fits(self, context: Context, limit: int) -> bool:
         """As `Actor`: it reads nothing."""

@@ -151,26 +151,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
-    parser.add_argument(
-        "--metric",
-        type=lambda text: text.split(","),
-        metavar="METRIC,...",
-        help="metrics of docs/metrics.md, as objective/kl/agent_0, objective/kl or 'eval/*'",
-    )
-    parser.add_argument(
-        "--worth",
-        type=lambda text: text.split(","),
-        metavar="METRIC[,METRIC]",
-        help="of a team and a single agent: by which score, its own and the other's, they compare",
-    )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write every metric to this file")
-    parser.add_argument("--curves", type=Path, metavar="FILE", help="draw them into this PNG")
-    parser.add_argument(
-        "--cross-play", action="store_true", help="ask agents of each run beside those of others"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="... write the scores")
-    parser.add_argument("--heat-map", type=Path, metavar="FILE", help="... draw them into this PNG")
+    add = parser.add_argument
+    add("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
+    add("--metric", metavar="METRIC,...", help="of docs/metrics.md, as objective/kl or 'eval/*'")
+    add("--worth", metavar="METRIC[,METRIC]", help="scores of a team and a single agent to compare")
+    add("--csv", type=Path, metavar="FILE", help="write every metric to this file")
+    add("--curves", type=Path, metavar="FILE", help="draw them into this PNG")
+    add("--cross-play", action="store_true", help="ask agents of each run beside those of others")
+    add("--json", type=Path, metavar="FILE", help="... write the scores")
+    add("--heat-map", type=Path, metavar="FILE", help="... draw them into this PNG")
     args = parser.parse_args()
     try:
         run_dirs = find_runs(args.run_dirs)
@@ -178,9 +167,10 @@ def main() -> None:
             play_across(run_dirs, args.json, args.heat_map)
             return
         table, metrics = compared(run_dirs)
-        asked = chosen([*table.index.unique("metric")], args.metric) if args.metric else []
+        patterns = args.metric.split(",") if args.metric else []
+        asked = chosen([*table.index.unique("metric")], patterns)
         print(comparison_text(table, asked or metrics))
-        if line := worth_text(run_dirs, args.worth or ()):
+        if line := worth_text(run_dirs, args.worth.split(",") if args.worth else ()):
             print(f"\n{line}")
         if args.csv:
             table.to_csv(args.csv)

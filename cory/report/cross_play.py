@@ -5,6 +5,7 @@ It tells whether agents have learnt the task or a convention of their own traini
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ import pandas as pd
 from cory.algorithms.cory import Roles, pioneer_observer
 from cory.algorithms.team import ReturnedOrScored
 from cory.config import CoryConfig, TeamConfig, builder, require
-from cory.episode import Metrics
 from cory.evaluation.evaluate import TeamEvaluator, return_metrics
 from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import mean_interval
@@ -79,9 +79,8 @@ def cross_play(run_dirs: Sequence[Path]) -> pd.DataFrame:
 
     def score(own: dict[str, Actor], others: dict[str, Actor]) -> float:
         request = EvalRequest(config.evaluation.replace(greedy=False), config.seed, 0, final=False)
-        pair = TeamEvaluator(**{**vars(evaluator), "actors": {**others, first: own[first]}})
-        metrics: Metrics = pair(request, lambda done, rows: None)
-        return metrics["eval/score/team"]
+        pair = replace(evaluator, actors={**others, first: own[first]})
+        return pair(request, lambda done, rows: None)["eval/score/team"]
 
     names = [f"seed {seed}" for seed in groups["seed"]]
     scores = [[score(own, others) for others in cast] for own in cast]

@@ -22,7 +22,6 @@ class DebateWording(Protocol):
 
         summary: of the others' last answers; None: there is none
         """
-        ...
 
 
 @dataclass(frozen=True)

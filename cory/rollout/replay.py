@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from cory.episode import RECORDED, TEXT_ONLY, Asked, Episode, Turn
+from cory.episode import RECORDED, Asked, Episode, Turn
+from cory.models.actor import Silent
 
 Place = tuple[str, int]  # of an utterance in its episode: role, and how often it had spoken before
 
@@ -26,19 +27,22 @@ class Replay:
     number: int  # of the episode in its roll-out
     said: dict[Place, Turn]
     place: Place | None = None  # of the utterance that is replaced; None: of none
-    by: Turn | None = None  # which takes its place; None: another sample
+    muted: bool = False  # what takes its place is an empty reply, and not another sample
 
     def reply(self, agent: str, asked: Asked) -> Turn | None:
         """What an agent says to what it is asked; None: it is sampled."""
         place = asked.role, asked.turn
         if place == self.place:
-            if self.by is None:
-                asked.another = ("another",)
-            return self.by
+            if self.muted:
+                return Silent(agent).turns([asked], 0, None)[0]
+            asked.another = ("another",)
+            return None
         known = self.said.get(place)
-        if known is not None and (known.agent, known.asked) == (agent, asked.context):
-            return unjudged(known)
-        return None
+        if known is None or (known.agent, known.asked) != (agent, asked.context):
+            return None
+        # without what rewards and the credit rule have found of it
+        plain = replace(known, score=None, right=None, bonus=0.0, flawed=False, credit=None)
+        return replace(plain, parts={}, extra={}, asked_in=RECORDED)
 
 
 def replays_of(
@@ -46,7 +50,7 @@ def replays_of(
 ) -> Iterator[tuple[Turn, Replay]]:
     """Each utterance of those that learn, and the replay in which something else stands for it.
 
-    number: of the episode; muted: whether that is an empty reply, and not another sample
+    number: of the episode; muted: as of `Replay`
     """
     spoken: Counter[str] = Counter()
     places: dict[Place, Turn] = {}
@@ -55,16 +59,4 @@ def replays_of(
         spoken[turn.role] += 1
     for place, turn in places.items():
         if turn.agent in learners:
-            yield turn, Replay(number, places, place, silent(turn) if muted else None)
-
-
-def unjudged(turn: Turn) -> Turn:
-    """What was said, without what rewards and the credit rule have found of it."""
-    plain = replace(turn, score=None, right=None, bonus=0.0, flawed=False, credit=None)
-    return replace(plain, parts={}, extra={}, asked_in=RECORDED)
-
-
-def silent(turn: Turn) -> Turn:
-    """An empty reply in the place of a turn."""
-    empty = replace(unjudged(turn), response="", response_ids=TEXT_ONLY, sampler_logprobs=[])
-    return replace(empty, thinking="", thinking_tokens=0, cut_off=False)
+            yield turn, Replay(number, places, place, muted)

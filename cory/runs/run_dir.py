@@ -21,20 +21,9 @@ SETTINGS = "config.yaml"
 ITERATIONS_KEY = "algorithm.iterations"  # the setting that may grow
 # settings that may differ between two starts of the same run
 FREE = (
-    "objective",
-    "hardware",
-    "wandb",
-    "tensorboard",
-    "trackio",
-    "run_dir",
-    "sweep",
-    "checkpoint_every",
-    "export_every",
-    "keep_last",
-    "keep_state",
-    "keep_best",
-    "keep_best_mode",
-    "parallel_runs",
+    *("hardware", "run_dir", "sweep", "parallel_runs", "objective", "checkpoint_every"),
+    *("export_every", "keep_last", "keep_state", "keep_best", "keep_best_mode"),
+    *("wandb", "tensorboard", "trackio"),
 )
 OVERRIDES = "overrides.txt"
 METRICS = "metrics.jsonl"

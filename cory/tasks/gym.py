@@ -32,12 +32,12 @@ class GymTask(PromptsTask):
         count = config.train_problems if part == "train" else config.test_problems
         names = [*config.generators]
         for row in rows_of_split(split, part, count):
-            own = {"seed": SEEDS[part], "size": count, **config.generators[names[row % len(names)]]}
-            columns = names[row % len(names)], json.dumps(own), row // len(names)
-            made = entry(*columns)
+            number, place = divmod(row, len(names))
+            own = {"seed": SEEDS[part], "size": count, **config.generators[names[place]]}
+            columns = {"generator": names[place], "settings": json.dumps(own), "number": number}
+            made = entry(**columns)
             answer = made["answer"] and f"<answer>{made['answer']}</answer>"
-            values = dict(zip(("generator", "settings", "number"), columns, strict=True))
-            values |= {"prompt": made["question"], "answer": answer}
+            values = {**columns, "prompt": made["question"], "answer": answer}
             rows.append(Row(f"{part}:{row + 1}", values))
         return rows
 
@@ -64,10 +64,9 @@ def score(
 
 
 @cache
-def entry(generator: str, settings: str, number: int) -> dict[str, Any]:
+def entry(generator: str, settings: str, number: int) -> Any:
     """A question with its answer, and what its scorer knows of it as `metadata`."""
-    made: dict[str, Any] = data_set(generator, settings)[number]
-    return made
+    return data_set(generator, settings)[number]
 
 
 @cache

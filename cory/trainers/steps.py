@@ -145,11 +145,9 @@ class Stateful(Protocol):
 
     def state_dict(self) -> dict[str, Any]:
         """Its state: tensors and plain values."""
-        ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        ...
 
 
 def states_of(components: Mapping[str, Stateful]) -> dict[str, Any]:
