@@ -173,11 +173,8 @@ def refuse_early(run_dir: Path, config: Config) -> None:
         runs |= {f"algorithm.opponents.{name}": place for name, place in opponents.items()}
     for key, place in runs.items():
         require_agents(Path(place), f"{key}={place}")
-    for name in ("tensorboard", "trackio"):
-        require(
-            not getattr(config, name) or find_spec(name) is not None,
-            f'{name} needs the package {name}: pip install ".[{name}]"',
-        )
+    there = not config.tensorboard or find_spec("tensorboard") is not None
+    require(there, 'tensorboard needs the package tensorboard: pip install ".[tensorboard]"')
 
 
 def work(run_dir: Path, config: Config, name: str) -> None:

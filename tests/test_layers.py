@@ -33,7 +33,6 @@ ONLY_IN = {  # outside library -> the packages that may import it
     "transformers": {"benchmarks", "memory", "models", "runs", "runtime"},
     "hydra": {"train", "runtime"},
     "wandb": {"runs"},
-    "trackio": {"runs"},
     "openai": {"endpoint"},
     "lm_eval": {"benchmarks"},
     "peft": {"models"},
@@ -100,7 +99,7 @@ HELP = "cory.train; sys.argv[1:] = ['--help']; cory.train.main()"
     [
         ("cory", "torch numpy pandas hydra"),
         (HELP, "torch numpy transformers deepspeed pandas scipy datasets"),
-        ("cory.runtime.worker", "datasets matplotlib wandb trackio openai"),
+        ("cory.runtime.worker", "datasets matplotlib wandb openai"),
     ],
 )
 def test_nothing_slow_is_imported_before_it_is_needed(name: str, libraries: str) -> None:

@@ -52,8 +52,6 @@ def only_shows(command: str) -> bool:
     ],
 )
 def test_a_train_command_runs(command: str, tmp_path: Path) -> None:
-    if "trackio" in command:
-        pytest.importorskip("trackio")  # an extra that `make install` leaves out
     words = command.split()[3:]
     if not only_shows(command):
         words += [word for word in SHORT if word not in words]

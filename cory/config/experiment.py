@@ -193,7 +193,6 @@ class Config(Settings):
     hardware: HardwareConfig
     wandb: WandbConfig
     tensorboard: bool
-    trackio: Words | None
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     evaluate_every: Number  # iterations; 0: only at the end
     evaluation: EvaluationConfig

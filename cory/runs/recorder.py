@@ -1,10 +1,9 @@
 """The records of a run: metrics, times, samples, prompt_scores (.jsonl), record.json.
 
-W&B, TensorBoard and trackio get copies, from which nothing is ever read back. Each of the three
-libraries is imported only by the runs that use it.
+W&B and TensorBoard get copies, from which nothing is ever read back. Each of the two libraries is
+imported only by the runs that use it.
 """
 
-import io
 import json
 import math
 import os
@@ -17,7 +16,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from datetime import datetime, timezone
 from importlib.metadata import distributions
 from pathlib import Path
@@ -26,7 +24,7 @@ from typing import Any
 import torch
 
 from cory import distributed
-from cory.config import Config, ConfigError, require
+from cory.config import Config, require
 from cory.episode import Episode, Metrics, further_columns
 from cory.runs.files import Line, append_lines, keep_lines, whole_lines, write_whole
 from cory.runs.run_dir import METRICS, RECORD, SAMPLES, SCORES, TIME, TIMES, read_settings, resolved
@@ -44,7 +42,6 @@ COLUMNS = ("iteration", "prompt", "role", "agent", "context", "response", "score
 TABLE = "samples"  # name of the table of training episodes
 WANDB, WANDB_ID = "wandb", "wandb_id"  # folder and file of the run directory
 TENSORBOARD = "tensorboard"  # folder of the run directory
-TRACKIO_NAME = "trackio_name"  # file of the run directory
 FLUSH_S = 1  # W&B's default, 15 s, would lose that much of a killed run
 
 
@@ -58,7 +55,7 @@ class WandbMirror:
         begin = dict(
             project=settings.project,
             dir=run_dir,
-            id=drawn_once(run_dir / WANDB_ID, ""),
+            id=drawn_once(run_dir / WANDB_ID),
             resume="allow",
             entity=settings.entity,
             group=settings.group or group_of(config, run_dir),
@@ -99,8 +96,9 @@ class WandbMirror:
         self.run.log({"iteration": iteration, **metrics})
 
     def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
-        for row in sample_rows(iteration, episodes):
-            self.table.add_data(*row)
+        for prompt, t in ((one.prompt.id, turn) for one in episodes for turn in one.turns):
+            said = t.role, t.agent, t.context, t.response, t.score, t.credit
+            self.table.add_data(iteration, prompt, *said)
         self.run.log({"iteration": iteration, TABLE: self.table})
 
     def close(self) -> None:
@@ -134,40 +132,7 @@ class TensorBoardMirror:
         self.writer.close()
 
 
-class TrackioMirror:
-    """A run of trackio, whose dashboard runs on this machine; what trackio prints is left out."""
-
-    def __init__(self, config: Config, run_dir: Path) -> None:
-        import trackio  # noqa: PLC0415  a second, and most runs do without
-
-        self.table = trackio.Table
-        try:
-            with redirect_stdout(io.StringIO()):
-                self.run: Any = trackio.init(
-                    project=config.trackio,
-                    # trackio resumes a run by its name: equal runs in two folders need two
-                    name=drawn_once(run_dir / TRACKIO_NAME, f"{name_of(config, run_dir)}/"),
-                    group=group_of(config, run_dir),
-                    config=resolved(read_settings(run_dir)),
-                    resume="allow",
-                    embed=False,  # a notebook would get a dashboard
-                )
-        except ValueError as error:  # a project's name that it keeps for itself
-            raise ConfigError(f"trackio={config.trackio}: {error}") from error
-
-    def log(self, iteration: int, metrics: Metrics) -> None:
-        self.run.log(dict(metrics), step=iteration)
-
-    def log_samples(self, iteration: int, episodes: list[Episode]) -> None:
-        rows = [list(row) for row in sample_rows(iteration, episodes)]
-        self.run.log({TABLE: self.table(columns=list(COLUMNS), data=rows)}, step=iteration)
-
-    def close(self) -> None:
-        with redirect_stdout(io.StringIO()):
-            self.run.finish()
-
-
-Mirror = WandbMirror | TensorBoardMirror | TrackioMirror
+Mirror = WandbMirror | TensorBoardMirror
 
 
 def name_of(config: Config, run_dir: Path) -> str:
@@ -183,31 +148,18 @@ def group_of(config: Config, run_dir: Path) -> str:
     return ", ".join(filter(None, [sweep, config.experiment, own]))[:LONGEST]
 
 
-def drawn_once(file: Path, head: str) -> str:
-    """A name with a random end, kept in a file, so that a resumed run continues under it."""
+def drawn_once(file: Path) -> str:
+    """A random name, kept in a file, so that a resumed run continues under it."""
     if not file.exists():
-        write_whole(file, f"{head}{secrets.token_hex(4)}")
+        write_whole(file, secrets.token_hex(4))
     return file.read_text(encoding="utf-8")
 
 
-def sample_rows(iteration: int, episodes: list[Episode]) -> list[tuple[Any, ...]]:
-    """A row of `COLUMNS` for each turn."""
-    return [
-        (iteration, one.prompt.id, t.role, t.agent, t.context, t.response, t.score, t.credit)
-        for one in episodes
-        for t in one.turns
-    ]
-
-
 def print_hints(run_dir: Path) -> None:
-    """The last lines of a run that W&B has offline, or trackio has: where to look at it."""
+    """The last line of a run that W&B has offline: how it is uploaded."""
     parts = sorted(map(str, (run_dir / WANDB).glob("offline-run-*")))
     if parts:
         print(f"W&B: recorded offline; to upload: {shlex.join(['wandb', 'sync', *parts])}")
-    project = read_settings(run_dir).trackio
-    if project is not None:
-        show = shlex.join(["trackio", "show", "--project", project])
-        print(f"trackio: to look at the run: {show}")
 
 
 class Recorder:
@@ -261,8 +213,6 @@ class Recorder:
         if self.config.tensorboard:
             logged = kept[self.run_dir / METRICS].count(b"\n")
             self.mirrors.append(TensorBoardMirror(self.run_dir, logged))
-        if self.config.trackio is not None:
-            self.mirrors.append(TrackioMirror(self.config, self.run_dir))
 
     def log(self, iteration: int, metrics: Metrics) -> None:
         """A line of metrics.jsonl, and of times.jsonl, which no repeated run has again."""

@@ -21,9 +21,8 @@ SETTINGS = "config.yaml"
 ITERATIONS_KEY = "algorithm.iterations"  # the setting that may grow
 # settings that may differ between two starts of the same run
 FREE = (
-    *("hardware", "run_dir", "sweep", "parallel_runs", "objective", "checkpoint_every"),
-    *("export_every", "keep_last", "keep_state", "keep_best", "keep_best_mode"),
-    *("wandb", "tensorboard", "trackio"),
+    *("hardware", "run_dir", "sweep", "parallel_runs", "objective", "wandb", "tensorboard"),
+    *("checkpoint_every", "export_every", "keep_last", "keep_state", "keep_best", "keep_best_mode"),
 )
 OVERRIDES = "overrides.txt"
 METRICS = "metrics.jsonl"

@@ -1,13 +1,11 @@
-"""W&B, TensorBoard and trackio: what they hold, also of a resumed run, and where they cannot be."""
+"""W&B and TensorBoard: what they hold, also of a resumed run, and where they cannot be."""
 
 import math
 import shlex
 import socket
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,10 +17,8 @@ from cory.episode import Episode, Prompt, Turn
 from cory.runs.recorder import (
     COLUMNS,
     TENSORBOARD,
-    TRACKIO_NAME,
     Recorder,
     TensorBoardMirror,
-    TrackioMirror,
     WandbMirror,
     group_of,
     name_of,
@@ -175,55 +171,11 @@ def test_tensorboard_has_every_finite_metric_once_also_of_a_resumed_run(tmp_path
     assert points == [(0, 0), (1, 1), (2, 20), (3, 30), (4, 40)]
 
 
-class FakeRun:
-    """Keeps what it is given."""
-
-    def __init__(self, **words: Any) -> None:
-        self.words, self.logged, self.finished = words, [], False  # type: ignore[var-annotated]
-
-    def log(self, metrics: dict[str, Any], step: int) -> None:
-        self.logged.append((step, metrics))
-
-    def finish(self) -> None:
-        print("trackio says how it went")
-        self.finished = True
-
-
-@pytest.fixture
-def fake(monkeypatch) -> None:
-    """A module in place of trackio, which may not be installed."""
-
-    def init(**words: Any) -> FakeRun:
-        print("trackio says what it does")
-        return FakeRun(**words)
-
-    table: Callable[..., Any] = lambda columns, data: data[0]  # noqa: E731  one line of a stand-in
-    monkeypatch.setitem(sys.modules, "trackio", SimpleNamespace(init=init, Table=table))  # type: ignore[arg-type]
-
-
-@pytest.mark.usefixtures("fake")
-def test_trackio_gets_name_group_settings_metrics_and_samples(tmp_path: Path, capsys) -> None:
-    config = begun(tmp_path / "a", "trackio='my films'")
-    mirror = TrackioMirror(config, tmp_path / "a")
-    mirror.log(3, {SCORE: 0.5})
-    mirror.log_samples(3, [episode("p-1")])
+def test_a_mirror_that_fails_gets_no_more_and_the_run_goes_on(tmp_path: Path, capsys) -> None:
+    recorder = Recorder(tmp_path, begun(tmp_path))
+    mirror = TensorBoardMirror(tmp_path, 0)
     mirror.close()
-    run = mirror.run
-    assert (run.words["project"], run.words["group"]) == ("my films", "imdb_cory, a")
-    assert run.words["name"].startswith("imdb_cory/a/")
-    assert run.words["config"]["seed"] == 7 and run.words["resume"] == "allow"
-    assert run.logged == [(3, {SCORE: 0.5}), (3, {"samples": row(3, "p-1")})]
-    assert run.finished and capsys.readouterr().out == ""
-    print_hints(tmp_path / "a")
-    said = "trackio: to look at the run: trackio show --project 'my films'\n"
-    assert capsys.readouterr().out == said
-    # one that fails gets no more, and the run goes on
-    recorder = Recorder(tmp_path / "a", config)
+    mirror.writer = None  # type: ignore[assignment]
     recorder.mirrors = [mirror]
-    mirror.run = None
     recorder.close()
-    assert recorder.mirrors == [] and "TrackioMirror broke" in capsys.readouterr().err
-    # a directory keeps its name, another one has another
-    begun(tmp_path / "b", "trackio=films")
-    again, other = (TrackioMirror(config, tmp_path / name).run.words["name"] for name in "ab")
-    assert run.words["name"] == again == (tmp_path / "a" / TRACKIO_NAME).read_text() != other
+    assert recorder.mirrors == [] and "TensorBoardMirror broke" in capsys.readouterr().err
