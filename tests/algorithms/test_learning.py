@@ -1,10 +1,13 @@
-"""Toy tasks are learnt, from scores and from games."""
+"""Toy tasks are learnt, from scores, from games and by a team."""
+
+import re
 
 import pytest
 
 from tests.support.building import LetterShare, build
 from tests.support.composing import ConfigOf
 from tests.support.playing import SPAG, build_games, game_config
+from tests.support.warm import WarmCommand
 
 pytestmark = pytest.mark.slow
 
@@ -48,3 +51,16 @@ def test_self_play_learns_not_to_say_the_word(config_of, tiny_model, tmp_path) -
     trainer = build_games(config)
     ties = [trainer.step(n)["game/ties"] for n in range(config.algorithm.iterations)]
     assert sum(ties[-2:]) / 2 - ties[0] > MARGIN, ties
+
+
+def test_a_team_learns_to_tell_what_one_of_it_knows(tmp_path) -> None:
+    """The control of all that trains teams, in a fifth of `make demo-team`."""
+    command = WarmCommand(
+        tmp_path, ["experiment=split", "algorithm.iterations=8", "evaluation.prompts=100"]
+    )
+    assert command.wait(400) == 0, command.err
+    line = command.out.strip().splitlines()[-1]
+    found = re.fullmatch(r"team score: before (.+), after (.+), muted (.+)", line)
+    assert found, line
+    before, after, muted = map(float, found.groups())
+    assert max(before, muted) < 0.25 and after > 0.5, line
