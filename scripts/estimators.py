@@ -66,6 +66,7 @@ RUN = [
     f"algorithm.samples_per_prompt={SAMPLES}",
     "algorithm.sampling.min_response_tokens=16",
     "algorithm.sampling.max_response_tokens=16",
+    "algorithm.credit=counterfactual",
     "algorithm.kl_coef=0",
     "algorithm.kl_estimator=k1",
     "model=tiny_sums",
@@ -73,7 +74,7 @@ RUN = [
     "task=arithmetic",
     "task.kinds=[add,subtract]",
 ]
-LATER, UNBIASED, RAE = "later", "leave-one-out", "RAE (SPIRAL)"
+LATER, UNBIASED, RAE, REPLAYED = "later", "leave-one-out", "RAE (SPIRAL)", "counterfactual"
 CREDITS: dict[str, Callable[[list[Episode]], None]] = {
     LATER: own_and_later,  # all scores that an utterance can change
     "sum": shared_sum,
@@ -93,6 +94,8 @@ ESTIMATORS: dict[str, tuple[str, dict[str, Any]]] = {  # credit, and what conf/a
     "global": (LATER, GROUP | {"groups": "prompt"}),
     "joint (MAGRPO)": ("sum", MEAN | {"groups": "episode"}),
     "leave-one-out, own credit": ("own", {"advantages": "leave_one_out"}),
+    "counterfactual": (REPLAYED, {}),
+    "counterfactual, leave-one-out": (REPLAYED, {"advantages": "leave_one_out"}),
 }
 
 
@@ -125,8 +128,9 @@ class Bench:
         self.trainer._roll_out(0, Clock())
         episodes = self.trainer.episodes
         turns, credits = turns_of(episodes, AGENT), {}
-        for name, rule in CREDITS.items():
-            rule(episodes)
+        for name, rule in ((REPLAYED, None), *CREDITS.items()):
+            if rule is not None:  # the roll-out's own comes with it
+                rule(episodes)
             credits[name] = torch.tensor([float(turn.credit or 0.0) for turn in turns])
         return episodes, self.agent.annotate(turns), credits
 
@@ -138,7 +142,8 @@ class Bench:
         own, config = credits[credit], self.trainer.config.model_copy(update=values)
         if not values:
             return torch.where(batch.response_mask, own[:, None], 0.0)
-        CREDITS[credit](episodes)  # pools of other agents' turns read them
+        if credit in CREDITS:
+            CREDITS[credit](episodes)  # pools of other agents' turns read them
         if name == RAE:  # whose means go on from batch to batch
             own = torch.tensor(self.means(own.tolist(), [AGENT] * len(own)))
         groups = compared(config, episodes, AGENT, batch)
