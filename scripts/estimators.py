@@ -227,6 +227,8 @@ def measure(bench: Bench, batches: int, reference: int) -> dict[str, Any]:
         halves[number % 2] = halves[number % 2] + found.double() * (2 / reference)
         right += [[float(turn.score or 0) for turn in e.turns] for e in episodes]
     first, second = halves
+    if float(first @ second) <= 0:
+        raise SystemExit(f"--reference {reference}: too few batches, its halves do not agree")
     towards, length = (first + second) / 2, math.sqrt(float(first @ second))
     sums = {name: torch.zeros(GROUPS, len(towards)) for name in ESTIMATORS}
     dots = {name: np.zeros(batches) for name in ESTIMATORS}
