@@ -32,15 +32,14 @@ def draw_curves(sweep: Path, axes: Axes) -> None:
         line = curve(axes, metrics, number)
         line.set_label(f"{name} ({len(metrics)} seeds)")
     axes.axhline(0.1, color="#777777", linestyle="dotted", linewidth=1)
-    axes.annotate("chance", (1, 0.11), color="#777777", fontsize=8)
+    axes.annotate("chance", (40, 0.12), color="#777777", fontsize=8, ha="right")
     axes.set(xlabel="iteration", title="share of right answers", ylim=(0, 1.02))
-    axes.legend(loc="center right", fontsize=8)
 
 
 def dialogues(run: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The first held-out problem that was answered wrongly before and rightly after: its turns."""
     rows = [json.loads(line) for line in (run / "samples.jsonl").read_text().splitlines()]
-    team = [row for row in rows if row["who"] == "team"]
+    team = [row for row in rows if row.get("who") == "team"]
     before = {row["prompt_id"]: row for row in team if row["kind"] == "before"}
     for after in (row for row in team if row["kind"] == "evaluation"):
         first = before[after["prompt_id"]]
@@ -91,6 +90,7 @@ def main() -> None:
         left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
         draw_curves(args.sweep, left)
         write_dialogues(args.sweep / "ppo" / "seed0", right)
+        figure.legend(loc="outside lower center", ncols=len(LINES), fontsize=8)
         save(figure, args.picture)
 
 
