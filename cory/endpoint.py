@@ -83,9 +83,7 @@ class Endpoint:
 
     def _complete(self, asks: Sequence[Ask]) -> list[Reply]:
         names = [self._name(ask) for ask in asks]
-        left = {
-            name: ask for name, ask in zip(names, asks, strict=True) if name not in self.replies
-        }
+        left = {n: ask for n, ask in zip(names, asks, strict=True) if n not in self.replies}
         failed = threading.Event()  # then no further request begins
 
         def keep(name: Name, ask: Ask) -> None:

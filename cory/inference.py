@@ -60,9 +60,7 @@ class TrainedTeam:
         set_float32_products(products_of(config), place)
         task: Any = builder("task", config.task.name)
         self.form: Any = task.form(config.task) if hasattr(task, "form") else BareForm()
-        self.models = {
-            group: ModelBundle(model, place, group) for group, model in config.models.items()
-        }
+        self.models = {key: ModelBundle(model, place, key) for key, model in config.models.items()}
         self.names: list[str] = list(algorithm.names())  # of the agents
         # agents of other runs, beside which these have learnt
         others = {name: Path(folder) for name, folder in getattr(algorithm, "runs", {}).items()}

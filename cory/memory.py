@@ -224,9 +224,8 @@ def model_parts(config: Config, key: str, agents: Sequence[str]) -> list[Part]:
         loaded += share if split else 0
     parts.append(Part("the model as it is read", loaded, (LOADING,)))
     if split and hardware.world > 1:
-        gathered = max(each_trains, default=0) + (
-            0 if model.sharing == "copies" else shape.parameters
-        )
+        base = 0 if model.sharing == "copies" else shape.parameters
+        gathered = base + max(each_trains, default=0)
         parts.append(Part("weights put together", each * gathered, (SAMPLING, SCORING)))
         parts.append(Part("weights put together", each * min(gathered, GATHERED), (PASSES,)))
     passes = pass_parts(config, key, shape, targets)
@@ -258,10 +257,8 @@ def parts_of(config: Config) -> list[Part]:
     ]
     # all are held, and one of them works at a time
     working = max(of_models, key=lambda found: peak(found)[1])
-    held_by_all = (ALWAYS, (LOADING,))
-    parts = [
-        part for own in of_models for part in own if own is working or part.when in held_by_all
-    ]
+    by_all = (ALWAYS, (LOADING,))
+    parts = [part for own in of_models for part in own if own is working or part.when in by_all]
     return parts + [judge_part(key, reward) for key, reward in judges(config.reward).items()]
 
 

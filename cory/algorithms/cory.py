@@ -17,14 +17,9 @@ ObserverContext = Callable[[str, Sequence[str]], str]
 
 # what is also logged under the role that an agent played
 BY_ROLE = (
-    "objective/score",
-    "objective/kl",
-    "objective/combined",
-    "objective/entropy",
-    "rollout/truncated_share",
-    "rollout/thinking_tokens",
-    "rollout/distinct_1",
-    "rollout/distinct_2",
+    *("objective/score", "objective/kl", "objective/combined", "objective/entropy"),
+    *("rollout/truncated_share", "rollout/thinking_tokens"),
+    *("rollout/distinct_1", "rollout/distinct_2"),
 )
 
 

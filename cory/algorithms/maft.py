@@ -274,10 +274,8 @@ class DebateCollector:
             examples[generator] += [example_of(said[number][0]) for number in selected.generation]
             if config.turns == 1 or config.policies == "generation":
                 continue
-            draws = self._draws(MIX, iteration, agent)
-            mixed = mix_critic_debates(
-                selected.corrected, selected.kept, config.critic_share, draws
-            )
+            draw = self._draws(MIX, iteration, agent)
+            mixed = mix_critic_debates(selected.corrected, selected.kept, config.critic_share, draw)
             examples[critic] += [example_of(said[number][n]) for number in mixed for n in rounds]
             for kind, found in (("corrected", selected.corrected), ("kept", selected.kept)):
                 name = f"supervised/{kind}/{critic}"

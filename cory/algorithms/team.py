@@ -110,10 +110,8 @@ class OpponentPool:
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
     ) -> Sequence[Turn]:
         """As `Actor`."""
-        version = self.version
         start = self.learner.reference(self.name).as_member(self.config)
-        speaker = version if self.present else start
-        return speaker.turns(asked, limit, sampling)
+        return (self.version if self.present else start).turns(asked, limit, sampling)
 
     def fits(self, context: Context, limit: int) -> bool:
         """As `Actor`."""

@@ -42,16 +42,15 @@ Ask = Callable[[Sequence[Prompt], Sequence[str]], list[Turn]]  # texts about pro
 def build_verifier(config: VerifierConfig, components: Components) -> SupervisedTrainer:
     """One policy whose value head judges answers of the model it started from."""
     policies = components.new_policies([VERIFIER])
-    policies[VERIFIER].model.likelihood_coef = config.likelihood_coef
-    author = policies[VERIFIER].reference("reference")
-    collector = AnswerCollector(
-        config, policies[VERIFIER], author, components.task, components.streams
-    )
+    policy, task = policies[VERIFIER], components.task
+    policy.model.likelihood_coef = config.likelihood_coef
+    author = policy.reference("reference")
+    collector = AnswerCollector(config, policy, author, task, components.streams)
     return SupervisedTrainer(
         components,
         policies,
         collector,
-        VerifierEvaluator(policies[VERIFIER], author, components.task, config.sampling),
+        VerifierEvaluator(policy, author, task, config.sampling),
         loss=partial(verdict_loss, config.likelihood_coef),
         metric_name=lambda what, policy: f"verifier/{what}",
         average=config.average,
@@ -125,9 +124,7 @@ class AnswerCollector:
                 turn.right, turn.score = right, float(right)
             return turns
 
-        questions = [
-            QuestionAnswers(prompt) for prompt in self.task.sample(config.prompts_per_iteration)
-        ]
+        questions = [QuestionAnswers(p) for p in self.task.sample(config.prompts_per_iteration)]
         asked = [answers for answers in questions for _ in range(config.answers_per_question)]
         prompts = [answers.prompt for answers in asked]
         for answers, turn in zip(asked, ask(prompts, [p.text for p in prompts]), strict=True):

@@ -154,9 +154,7 @@ class MaftMetrics:
                         vote.elected(answers[number], tie_breaker(request, row, number))
                         for number in rounds
                     ],
-                    responses=[
-                        said[start : start + agents] for start in range(0, len(said), agents)
-                    ],
+                    responses=[said[n : n + agents] for n in range(0, len(said), agents)],
                     contexts=[turn["context"] or question for turn in turns[-agents:]],
                     base=base[row],
                 )

@@ -133,9 +133,7 @@ def influence_aware(
     if horizon == "current":
         return shared(scores[t])
     weights = [discount**later for later in range(len(scores) - t)]
-    later = sum(
-        weight * shared(row) for weight, row in zip(weights[1:], scores[t + 1 :], strict=True)
-    )
+    later = sum(w * shared(row) for w, row in zip(weights[1:], scores[t + 1 :], strict=True))
     return (scores[t][a] + later) / sum(weights)
 
 

@@ -79,9 +79,7 @@ def agreement(answers: Sequence[Hashable | None]) -> float:
 
 def agreeing(answers: Sequence[Hashable | None], vote: Hashable | None) -> list[int]:
     """Positions of the answers equal to the vote; None, an unreadable answer, equals nothing."""
-    return [
-        number for number, answer in enumerate(answers) if answer is not None and answer == vote
-    ]
+    return [n for n, answer in enumerate(answers) if answer is not None and answer == vote]
 
 
 def consensus_diversity(answers: Sequence[Hashable | None], vote: Hashable | None) -> float:
@@ -187,10 +185,7 @@ def mix_critic_debates(
     stream: random numbers for the downsampling
     returns: numbers of debates in rising order
     """
-    totals = [
-        len(part) / weight for part, weight in ((corrected, share), (kept, 1 - share)) if weight > 0
-    ]
-    total = min(totals)
+    total = min(len(part) / w for part, w in ((corrected, share), (kept, 1 - share)) if w > 0)
     # plus 1e-9, lest 2.9999 of a rounded product become 2
     counts = int(share * total + 1e-9), int((1 - share) * total + 1e-9)
     chosen: list[int] = []

@@ -256,9 +256,7 @@ class Engine:
 
     def own_parts(self) -> dict[str, Tensor]:
         """The part of each weight of the model that this process holds, trained or not."""
-        return {
-            name: getattr(p, "ds_tensor", p).detach() for name, p in self.model.named_parameters()
-        }
+        return {n: getattr(p, "ds_tensor", p).detach() for n, p in self.model.named_parameters()}
 
     def moments(self) -> Any:
         """Adam's state by the weight that is stepped on; at stage 0 none before the first step."""

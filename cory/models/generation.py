@@ -134,10 +134,8 @@ def warp(logits: Tensor, seen: Tensor | None, sampling: SamplingConfig) -> Tenso
     seen: (B, V) bool, True for tokens of the context and the response so far; None: none count
     """
     if seen is not None:
-        penalty = torch.where(
-            logits < 0, sampling.repetition_penalty, 1 / sampling.repetition_penalty
-        )
-        logits = torch.where(seen, logits * penalty, logits)
+        penalty = sampling.repetition_penalty
+        logits = torch.where(seen, logits * torch.where(logits < 0, penalty, 1 / penalty), logits)
     unused = torch.empty(0)  # the library's warpers ask for input ids and do not read them
     if sampling.temperature != 1.0:
         logits = TemperatureLogitsWarper(sampling.temperature)(unused, logits)

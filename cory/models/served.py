@@ -112,9 +112,8 @@ class Served:
         """As `Policy.turns`, of one that it is asked; its weights are published already."""
         (shown,), (context,) = policy.shown([asked], limit)
         own = policy.own_sampling(sampling)
-        return policy.turn(
-            asked, shown, context, await self.respond(policy, asked, context, limit, own)
-        )
+        said = await self.respond(policy, asked, context, limit, own)
+        return policy.turn(asked, shown, context, said)
 
     def responses(
         self,

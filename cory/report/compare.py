@@ -65,9 +65,7 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
         str(name): ends[own.index].set_axis(own["seed"], axis="columns")
         for name, own in groups.groupby("group", sort=False)
     }
-    main = {
-        metric for own in values.values() for metric in judged_by([*own.dropna(how="all").index])
-    }
+    main = {name for own in values.values() for name in judged_by([*own.dropna(how="all").index])}
     kl = sorted(ends.index[ends.index.str.fullmatch(f"objective/kl/{AGENT}")])
     rows = []
     for metric in sorted(ends.index):
@@ -98,16 +96,14 @@ def comparison_text(table: pd.DataFrame, metrics: Sequence[str]) -> str:
             cells = [f"  {name}", f"{row['seeds']:.0f}", f"{row['mean']:.3f}{spread}"]
             rows.append([*cells, *(_difference(row) if row["pairs"] else ["", "", ""])])
         blocks.append(f"{title(metric)} ({metric})\n{aligned(rows)}")
-    notes = (
+    note = (
         f"mean ± standard deviation over seeds; the difference is to the first row, over the seeds "
         f"that both have.\nseeds to tell: so many would show such a difference, if it is real, in "
         f"{10 * POWER:.0f} of 10 studies; told: its interval excludes 0"
     )
     if (table["seeds"] == 1).all():
-        notes += (
-            "\none run in each row: nothing says how much seeds differ; add some, as seed=0,1,2"
-        )
-    return "\n\n".join([*blocks, notes])
+        note += "\none run in each row: nothing says how much seeds differ; add some, as seed=0,1,2"
+    return "\n\n".join([*blocks, note])
 
 
 def _difference(row: pd.Series) -> list[str]:

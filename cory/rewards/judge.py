@@ -71,7 +71,5 @@ class Judge(Reward):
         query = prompt.text
         if prompt.messages is not None and len(prompt.messages) > 1:
             query = "\n\n".join(f"{one['role']}: {one['content']}" for one in prompt.messages)
-        asked = self.config.request.format(
-            query=query, response=turn.response, answer=prompt.answer
-        )
-        return [{"role": "system", "content": self.rubric}, from_user(asked)]
+        text = self.config.request.format(query=query, response=turn.response, answer=prompt.answer)
+        return [{"role": "system", "content": self.rubric}, from_user(text)]

@@ -110,10 +110,8 @@ class Graded:
         if not self.feedback:
             return ""
         assert turn.score is not None  # the debate had it judged
-        better = sum(turn.score >= bound for bound in self.prompts.grade_bounds)
-        return form.format(
-            score=f"{turn.score:.3f}", grade=self.prompts.grades[better], number=number
-        )
+        met = sum(turn.score >= bound for bound in self.prompts.grade_bounds)
+        return form.format(score=f"{turn.score:.3f}", grade=self.prompts.grades[met], number=number)
 
 
 def turns_of_others(turns: Sequence[Turn], agent: int) -> list[Turn]:
@@ -196,8 +194,6 @@ def quotes(
 ) -> str:
     """Answers quoted one after the other, perhaps each with what is said of it."""
     return prompts.separator.join(
-        prompts.other.format(
-            number=number, response=turn.response.strip(), feedback=feedback(turn, number)
-        )
-        for number, turn in enumerate(turns, 1)
+        prompts.other.format(number=n, response=turn.response.strip(), feedback=feedback(turn, n))
+        for n, turn in enumerate(turns, 1)
     )

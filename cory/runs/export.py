@@ -62,7 +62,7 @@ def export_agents(
     # the others wait for the first process, however long a large model takes
     distributed.first_works(begin)
     for agent in agents.values():
-        own = agent.bundle.config
+        bundle, own = agent.bundle, agent.bundle.config
         card = CARD.format(
             agent=agent.name,
             config=config,
@@ -70,9 +70,7 @@ def export_agents(
             done=config.algorithm.iterations if done is None else done,
             prompts=config.algorithm.prompts_drawn(),
         )
-        write = partial(
-            export, agent.model, agent.bundle.tokenizer, part / agent.name, own.path, card
-        )
+        write = partial(export, agent.model, bundle.tokenizer, part / agent.name, own.path, card)
         with agent.engine.whole():
             distributed.first_works(write)
     distributed.first_works(publish)

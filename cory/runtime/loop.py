@@ -185,11 +185,10 @@ class Loop:
         iteration: after which it is; BEFORE_ANY: of the agents before any training
         where: the evaluation, in the message of Stopped
         """
-        config, iterations = self.config, self.config.algorithm.iterations
-        self.reward.at(min(iteration + 1, iterations))
-        request = EvalRequest(
-            config.evaluation, config.seed, iteration, iteration + 1 >= iterations
-        )
+        config, done = self.config, iteration + 1
+        final = done >= config.algorithm.iterations
+        self.reward.at(config.algorithm.iterations if final else done)
+        request = EvalRequest(config.evaluation, config.seed, iteration, final)
 
         def before_each(done: int, rows: int) -> None:
             leave_if_asked(f"within {where}")

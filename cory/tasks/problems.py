@@ -164,14 +164,9 @@ def _story_sale(stream: np.random.Generator) -> Problem:
 def addends(stream: np.random.Generator, size: int) -> Problem:
     """The sum of `size` digits of each; one half alone tells it in 1 of 10 cases at best."""
     one, other = _numbers(stream, 0, 9, size), _numbers(stream, 0, 9, size)
-    return halved(
-        f"addends_{size}",
-        "What is the sum?",
-        " + ".join(map(str, one)),
-        " + ".join(map(str, other)),
-        sum(one),
-        sum(one) + sum(other),
-    )
+    first, second = (" + ".join(map(str, digits)) for digits in (one, other))
+    answer = sum(one) + sum(other)
+    return halved(f"addends_{size}", "What is the sum?", first, second, sum(one), answer)
 
 
 def rows(stream: np.random.Generator, size: int) -> Problem:

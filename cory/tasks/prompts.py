@@ -199,13 +199,11 @@ class PromptsTask(PromptsForm):
             return prompt
         values: dict[str, Any] = {"prompt": prompt.strip()}
         for name in self.config.template_columns:
-            value = row.values[name]
-            require(
-                value is not None, f"{row.id} has no '{name}', which task.prompt_template needs"
-            )
-            values[name] = value.strip() if isinstance(value, str) else value
-            if isinstance(value, list):
-                values[name] = options(value, f"{row.id}: '{name}'")
+            cell = row.values[name]
+            require(cell is not None, f"{row.id} has no '{name}', which task.prompt_template needs")
+            values[name] = cell.strip() if isinstance(cell, str) else cell
+            if isinstance(cell, list):
+                values[name] = options(cell, f"{row.id}: '{name}'")
         try:
             return template.format(**values)
         except (ValueError, TypeError) as error:  # as {price:.2f} of a text

@@ -154,13 +154,11 @@ class Components:
         models = self._models(names, bundle)
         (first,) = self._policies(islice(models, 1), bundle)
         engine = first.engine
-        stored = [StoredWeights(first.name, engine)]
+        kept = [StoredWeights(first.name, engine)]
         for model in models:
             engine.set_weights(model.trainable())
-            stored.append(StoredWeights(model.name, engine))
-        policies = [
-            Policy(bundle, first.model, engine, self.config.hardware, own) for own in stored
-        ]
+            kept.append(StoredWeights(model.name, engine))
+        policies = [Policy(bundle, first.model, engine, self.config.hardware, own) for own in kept]
         return {policy.name: policy.as_member(self.config) for policy in policies}
 
     def _store(self, bundle: ModelBundle) -> None:

@@ -258,10 +258,8 @@ class PPOTrainer:
         batches = minibatches(range(len(batch)), size, self.config.epochs, stream)
         for chosen in paced(batches, steps, stage, self.config, agent):
             objective = self._objective(agent, batch, estimate, torch.tensor(chosen))
-            lengths = batch.attention_mask[chosen].sum(1).tolist()
-            step = optimiser_step(
-                agent, chosen, self.components.plan.microbatch, objective, lengths
-            )
+            tokens = batch.attention_mask[chosen].sum(1).tolist()
+            step = optimiser_step(agent, chosen, self.components.plan.microbatch, objective, tokens)
             if not add_step(sums, {key: value / steps for key, value in step.items()}):
                 break
         sums["steps"] = float(steps)

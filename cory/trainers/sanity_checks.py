@@ -132,9 +132,7 @@ def check_first_update(
     returns: whether weights have changed, the value head's apart unless it counts; if not, it was
         allowed
     """
-    own = {
-        id(parameter) for name, parameter in agent.engine.trainable.items() if not is_of_head(name)
-    }
+    own = {id(weight) for name, weight in agent.engine.trainable.items() if not is_of_head(name)}
     heads = {id(parameter) for parameter in agent.engine.trainable.values()} - own
     moved = {key for key in after if after[key][1] != before[key][1]}
     foreign = sorted(after[key][0] for key in moved - own - heads)

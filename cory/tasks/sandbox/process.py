@@ -88,10 +88,8 @@ def answered_questions(config: PromptsConfig, split: str) -> list[Row]:
     for row, result in zip(rows, results, strict=True):
         if (answer := answer_of(result)) is None:
             continue
-        question = row.values[programs.question_column]
-        kept.append(
-            Row(row.id, {config.prompt_column: question, str(config.answer_column): answer})
-        )
+        asked = row.values[programs.question_column]
+        kept.append(Row(row.id, {config.prompt_column: asked, str(config.answer_column): answer}))
     if left_out := len(rows) - len(kept):
         distributed.note(f"task.programs: {left_out} of {len(rows)} questions have no whole answer")
     require(bool(kept), f"{key}={programs.path}: no program returned an answer")
