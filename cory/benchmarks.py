@@ -266,9 +266,8 @@ def table(found: Mapping[str, Entry]) -> str:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     add = parser.add_argument
     add("run_dir", type=Path, metavar="RUN_DIR")
     add("--tasks", required=True, help="tasks or groups of the harness, as gsm8k,arc_easy")

@@ -127,8 +127,7 @@ class TrainedTeam:
         # as in the run's evaluations, which began with these numbers
         key = (self.config.seed if seed is None else seed, MEASURED)
         limits = limits_of(self.actors, sampling) if max_tokens is None else {}
-        drawn = None if greedy else sampling
-        roll_out = RollOut(self.actors, limit, drawn, key, limits=limits)
+        roll_out = RollOut(self.actors, limit, None if greedy else sampling, key, limits=limits)
         return [[t for t in episode.turns if not t.absent] for episode in roll_out(play, asked)]
 
     def vote(self, said: Sequence[Turn]) -> str | None:
@@ -157,8 +156,7 @@ class TrainedTeam:
             names = [name for name in folders if self.bundle_of(name) is bundle]
             if not names:  # of a fixed agent alone
                 continue
-            drawn = torch.Generator()
-            models = list(bundle.new_models(names, drawn, False, config.model_of))
+            models = list(bundle.new_models(names, torch.Generator(), False, config.model_of))
             for run_dir in {folders[name] for name in names}:
                 of_run = [model for model in models if folders[model.name] == run_dir]
                 start_from(run_dir, of_run, config, "load_team")
@@ -176,8 +174,7 @@ class TrainedTeam:
             transfer = self.form.observer_context if algorithm.knowledge_transfer else None
             return pioneer_observer(Roles(self.names), transfer)
         if isinstance(algorithm, TeamConfig):
-            function = load_function("algorithm.play", algorithm.play)
-            return team_play(function, algorithm)
+            return team_play(load_function("algorithm.play", algorithm.play), algorithm)
         if isinstance(algorithm, DebateConfig):
             require(
                 not getattr(algorithm, "verifier_feedback", False),

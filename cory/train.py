@@ -118,8 +118,7 @@ def job(cfg: DictConfig) -> float | None:
         end_with_parent()
     hydras = HydraConfig.get()
     folder = Path(hydras.runtime.output_dir)
-    of_sweep = hydras.mode == RunMode.MULTIRUN
-    name = os.path.relpath(folder, hydras.sweep.dir) if of_sweep else ""
+    name = os.path.relpath(folder, hydras.sweep.dir) if hydras.mode == RunMode.MULTIRUN else ""
     try:
         if stopping():
             raise JobFailed

@@ -303,8 +303,7 @@ class GameCollector:
                 if self.config.varied_prompts:
                     seed = np.random.SeedSequence((*key, place))
                     style = int(seed.generate_state(1)[0])
-                form = form_of(texts)
-                context = fitting(self.task.wording, self.fits, state, role, style, form)
+                context = fitting(self.task.wording, self.fits, state, role, style, form_of(texts))
                 yield OfflineExample(
                     array("i", texts.context_ids(context)),
                     array("i", own or texts.answer_ids(text)),

@@ -112,8 +112,7 @@ class DebateConfig(RoundsConfig):
 
     def member_of(self, name: str) -> str:
         """Of an agent with a policy for each of its turns, the agent; references are as it is."""
-        whole = name.removesuffix(OF_REFERENCE)
-        return whole.partition("_turn_")[0]
+        return name.removesuffix(OF_REFERENCE).partition("_turn_")[0]
 
 
 class GuardConfig(Settings):

@@ -173,11 +173,9 @@ def group_relative(
 
     In a group whose rewards are all equal every advantage is 0, exactly.
 
-    rewards: (B,), of whole turns
-    groups: (B,) int64
+    rewards: (B,), of whole turns; so is the result
     pool: of the mean and the deviation; None: the rewards
     divide_by_std: False leaves out the division (Dr. GRPO: Liu et al., 2025)
-    returns: (B,)
     """
     stats = group_statistics(rewards, groups, pool)
     centred = torch.where(stats.equal, 0.0, rewards - stats.mean)
@@ -189,10 +187,8 @@ def leave_one_out(rewards: Tensor, groups: Tensor, pool: Pool | None = None) -> 
 
     In a group whose rewards are all equal, as in one of a single turn, every advantage is 0.
 
-    rewards: (B,), of whole turns
-    groups: (B,) int64
+    rewards: (B,), of whole turns; so is the result
     pool: of the mean, the rewards among it; None: the rewards
-    returns: (B,)
     """
     stats = group_statistics(rewards, groups, pool)
     others = (stats.mean * stats.turns - rewards) / (stats.turns - 1).clamp(min=1)
@@ -303,9 +299,7 @@ def equal_groups(credits: Tensor, groups: Tensor) -> float:
 
     The credits of such a group teach nothing; a KL penalty that is part of the reward still may.
 
-    credits: (B,)
-    groups: (B,) int64
-    returns: 0 where no group has two turns
+    credits: (B,); the result is 0 where no group has two turns
     """
     stats = group_statistics(credits, groups)
     several = stats.turns > 1

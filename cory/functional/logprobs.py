@@ -29,8 +29,7 @@ QUANTILE = 0.99  # where not all is in float32 a few tokens are far off, and mos
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     """Mean (scalar) of `x` where `mask` is True; 0 where it is True nowhere.
 
-    x: any shape, float
-    mask: same shape, bool
+    x, mask: of one shape, float and bool
     """
     return torch.where(mask, x, 0.0).sum() / mask.sum().clamp(min=1)
 

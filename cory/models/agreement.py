@@ -34,8 +34,7 @@ def typical_worst(off: Tensor, mask: Tensor, policy: Policy) -> float:
 
     In other precisions a few of many tokens are far off: passes of another shape round differently.
 
-    off: any shape
-    mask: same shape, bool; the deviations that count
+    off, mask: of one shape; the deviations, and which of them count
     """
     found = off.abs()[mask]
     if len(found) == 0:
@@ -57,8 +56,7 @@ def server_gap(policy: Policy, turns: Sequence[Turn], sampling: SamplingConfig |
     rows = [replace(turn, response_ids=turn.response_ids[:TOKENS]) for turn in turns]
     ids, attention_mask, mask = policy.tensors(rows)
     with policy.acting() as lm:
-        states = response_states(lm, ids, attention_mask, mask)
-        logits = output_head(lm)(states).float()
+        logits = output_head(lm)(response_states(lm, ids, attention_mask, mask)).float()
     if sampling is not None:
         seen = None
         if sampling.repetition_penalty != 1.0:

@@ -158,8 +158,7 @@ class Policy:
 
     def shown(self, asked: Sequence[Asked], limit: int) -> tuple[list[str], list[list[int]]]:
         """What it reads, as text and as tokens; ConfigError where a response has no room."""
-        contexts = [one.context for one in asked]
-        return self.texts.read(contexts, limit, self.bundle.context_length)
+        return self.texts.read([one.context for one in asked], limit, self.bundle.context_length)
 
     def sampled(
         self,

@@ -111,8 +111,7 @@ class Served:
     ) -> Turn:
         """As `Policy.turns`, of one that it is asked; its weights are published already."""
         (shown,), (context,) = policy.shown([asked], limit)
-        own = policy.own_sampling(sampling)
-        said = await self.respond(policy, asked, context, limit, own)
+        said = await self.respond(policy, asked, context, limit, policy.own_sampling(sampling))
         return policy.turn(asked, shown, context, said)
 
     def responses(

@@ -144,9 +144,8 @@ def play_across(run_dirs: Sequence[Path], scores_to: Path | None, figure_to: Pat
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     add = parser.add_argument
     add("run_dirs", nargs="+", type=Path, metavar="RUN_DIR")
     add("--metric", metavar="METRIC,...", help="of docs/metrics.md, as objective/kl or 'eval/*'")

@@ -55,16 +55,15 @@ def curve(
     """
     together = pd.concat(runs, axis="columns", join="inner")
     mean, spread = together.mean(axis="columns"), together.std(axis="columns")
+    how: dict[str, Any] = {"color": f"C{number}", "linestyle": dashes}
     if 1 < smooth < len(mean):
-        axes.plot(mean, color=f"C{number}", linestyle=dashes, linewidth=0.8, alpha=0.35)
+        axes.plot(mean, **how, linewidth=0.8, alpha=0.35)
         mean, spread = (own.rolling(smooth, center=True).mean() for own in (mean, spread))
     if len(runs) > 1:
         band = mean - spread, mean + spread
         axes.fill_between(mean.index, *band, color=f"C{number}", alpha=0.15, linewidth=0)
     marker = MARKERS[number % len(MARKERS)] if len(mean) < MANY else ""
-    (line,) = axes.plot(
-        mean, color=f"C{number}", linestyle=dashes, linewidth=1.8, marker=marker, markersize=4
-    )
+    (line,) = axes.plot(mean, **how, linewidth=1.8, marker=marker, markersize=4)
     return line
 
 

@@ -323,8 +323,7 @@ def turns_together(
     for agent in batch:
         one = actors[agent]
         if isinstance(one, Policy) and one.base and not (one.served or one.samples_with_dropout):
-            key = id(one.base), limits[agent], str(one.own_sampling(sampling))
-            alike[key][agent] = one
+            alike[id(one.base), limits[agent], str(one.own_sampling(sampling))][agent] = one
     turns: dict[str, Sequence[Turn | None]] = {}
     for group in alike.values():
         (first, *_), rows = group.values(), [len(batch[agent]) for agent in group]

@@ -106,8 +106,7 @@ def start_from(
     """Load the weights of a finished run's agents into models; arguments as `agent_folders`."""
     folders = agent_folders(run_dir, [model.name for model in models], config, setting)
     for model in models:
-        remote_code = config.model_of(model.name).remote_code
-        model.load(folders[model.name], setting, remote_code)
+        model.load(folders[model.name], setting, config.model_of(model.name).remote_code)
 
 
 def agent_folders(

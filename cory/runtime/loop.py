@@ -175,8 +175,7 @@ class Loop:
         metrics |= self.reward.metrics()
         last = iteration + 1 == self.config.algorithm.iterations
         if last or due(iteration, self.config.samples_every):
-            kept = self.algorithm.episodes[: self.config.samples_kept]
-            self.record.log_samples(iteration, kept)
+            self.record.log_samples(iteration, self.algorithm.episodes[: self.config.samples_kept])
         return metrics
 
     def _measure(self, iteration: int, where: str) -> Metrics:

@@ -67,8 +67,7 @@ class GameTask:
         spoken = (*config.hint, *config.ask, *config.guess, *config.answers)
         excluded = {word for text in spoken for word in tokens(text)} | set(self.config.stop_words)
         texts = package_reviews(REVIEWS)["text"]
-        words = [*self.train_words, *self.test_words]
-        known = associate(texts, words, config.hint_words, excluded)
+        known = associate(texts, self.train_words + self.test_words, config.hint_words, excluded)
         script = Script(config, known, self.game)
         return {role: script.hint if role == knows else script.ask for role in self.game.roles}
 

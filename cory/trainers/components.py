@@ -95,8 +95,7 @@ class Components:
         Adapters among these are in memory from the start. A frozen reference is kept only where the
         settings say that it is read.
         """
-        setting = "algorithm.opponents"
-        learners, loaders = self._with_others(self.bundle, [name], others, setting)
+        learners, loaders = self._with_others(self.bundle, [name], others, "algorithm.opponents")
         copies = self.bundle.config.sharing == "copies"
         if copies and not self.config.algorithm.reads_reference():
             self.bundle.pretrained.to("meta")  # its weights are freed; the configuration stays
@@ -121,8 +120,7 @@ class Components:
             run_dir = others[model.name]
             if run_dir is not None:
                 start_from(run_dir, [model], self.config, f"{setting}.{model.name}")
-        own = self._policies(models[: len(names)], bundle)
-        learners = {policy.name: policy for policy in own}
+        learners = {policy.name: policy for policy in self._policies(models[: len(names)], bundle)}
         # which keeps the base of the adapters
         engine = next((policy.engine for policy in learners.values()), None)
         frozen = {

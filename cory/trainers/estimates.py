@@ -213,8 +213,7 @@ def agent_metrics(agent: PPOPolicy, turns: list[Turn], batch: Batch) -> Metrics:
     if agent.texts.private:
         values["rollout/thinking_tokens"] = sum(turn.thinking_tokens for turn in turns) / count
     for part in turns[0].parts:
-        found = [turn.parts[part] for turn in turns]
-        applying = [one for one in found if one is not None]
+        applying = [own for turn in turns if (own := turn.parts[part]) is not None]
         if applying:
             values[f"reward/{part}"] = sum(applying) / len(applying)
     responses = [turn.response_ids for turn in turns]

@@ -155,8 +155,7 @@ class PPOTrainer:
             equal = equal_prompts(self.episodes, self.agents, samples, config.groups)
             if not equal:
                 break
-            further = replace(roll_out, key=(*key, "again", again))
-            fresh = self._scored(further, len(equal), clock)
+            fresh = self._scored(replace(roll_out, key=(*key, "again", again)), len(equal), clock)
             for number, place in enumerate(equal):
                 start, end = place * samples, (place + 1) * samples
                 self.episodes[start:end] = fresh[number * samples : (number + 1) * samples]

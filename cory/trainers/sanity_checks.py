@@ -27,8 +27,7 @@ def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:
     log-probabilities that PPO uses are then not those of the distribution that was sampled from.
     """
     tolerance = tolerance_of(agent.bundle.config)
-    index = torch.arange(min(len(batch), 16))
-    rows = batch.rows(index)
+    rows = batch.rows(torch.arange(min(len(batch), 16)))
     agent.start_update()  # so that what is random in updates alone is seen
     with torch.no_grad():
         logprobs, _ = agent.engine(rows.input_ids, rows.attention_mask, rows.response_mask)

@@ -140,8 +140,7 @@ class SupervisedTrainer:
             with nullcontext() if later else checked:
                 metrics |= self.update(policy, examples, plan.epochs, stage)
             self.updates[policy.name] += 1
-            rate = policy.engine.learning_rate
-            metrics[self.metric_name("learning_rate", policy.name)] = rate
+            metrics[self.metric_name("learning_rate", policy.name)] = policy.engine.learning_rate
         metrics[self.metric_name("examples", policy.name)] = float(len(examples))
         return metrics
 
