@@ -14,8 +14,16 @@ from cory.functional.votes import VoteRule
 
 REQUEST = EvalRequest(
     EvaluationConfig(
-        prompts=2, split="test", samples=1, k=[1], greedy=False, team=True, probes=[], before=True
-    ),
+        prompts=2,
+        split="test",
+        samples=1,
+        k=[1],
+        greedy=False,
+        team=True,
+        probes=[],
+        before=True,
+        probes_of_team=[],
+    ),  # fmt: skip
     seed=0,
     iteration=0,
     final=True,
