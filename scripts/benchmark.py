@@ -126,11 +126,7 @@ def work(overrides: Sequence[str]) -> None:
     from cory.models import policy  # noqa: PLC0415
     from cory.models.engine import start_process_group  # noqa: PLC0415
     from cory.runtime.hydra_setup import compose  # noqa: PLC0415
-    from cory.runtime.worker import (  # noqa: PLC0415
-        build_components,
-        keep_freed_memory,
-        silence_libraries,
-    )
+    from cory.runtime.worker import build_components, keep_freed_memory, silence_libraries  # noqa: PLC0415
 
     sampled, generate, iteration = 0, policy.generate, iter(range(10**9))
 

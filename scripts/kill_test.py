@@ -56,7 +56,7 @@ SHORT_DEBATE = [
     "algorithm.sampling.max_response_tokens=6",
 ]
 SMALL = [  # of a paper's experiment
-    "scale=small",
+    "scale=small"
 ]
 GAMES = [
     *SMALL,

@@ -16,11 +16,7 @@ from cory.report.plots import STYLE, curve, save
 from cory.report.runs import read_metrics
 
 SCORE = "rollout/return/team"
-LINES = {
-    "ppo": "team, PPO",
-    "groups": "team, groups of four",
-    "muted": "nothing told",
-}
+LINES = {"ppo": "team, PPO", "groups": "team, groups of four", "muted": "nothing told"}
 
 
 def draw_curves(sweep: Path, axes: Axes) -> None:

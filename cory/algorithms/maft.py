@@ -321,9 +321,7 @@ def example_of(turn: Turn) -> Example:
 
 
 def debate_metrics(
-    debates: Sequence[Answers],
-    votes: Sequence[Hashable | None],
-    golds: Sequence[Hashable | None],
+    debates: Sequence[Answers], votes: Sequence[Hashable | None], golds: Sequence[Hashable | None]
 ) -> Metrics:
     """Share of agents that agree with the votes; and, where known, with the right answers."""
     metrics = {

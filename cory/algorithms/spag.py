@@ -23,12 +23,7 @@ from cory.config import OfflineConfig, SpagConfig, require
 from cory.episode import TEXT_ONLY, Context, Episode, Metrics, Turn
 from cory.evaluation.games import GameEvaluator
 from cory.functional.credit import outcome_decay
-from cory.functional.losses import (
-    OfflineLoss,
-    kl_imitation_loss,
-    role_weights,
-    self_play_loss,
-)
+from cory.functional.losses import OfflineLoss, kl_imitation_loss, role_weights, self_play_loss
 from cory.functional.statistics import mean
 from cory.games.rules import GameState
 from cory.games.transcript import FinishedGame, read_games
@@ -76,8 +71,7 @@ def build_imitation(config: OfflineConfig, components: Components) -> OfflineTra
 
     whole = config.average == "game"
     lesson = Lesson(
-        credit=lambda turns: [1.0] * turns,
-        weight=lambda turns: 1 / turns if whole else 1.0,
+        credit=lambda turns: [1.0] * turns, weight=lambda turns: 1 / turns if whole else 1.0
     )
     return game_trainer(config, components, loss, lesson)
 

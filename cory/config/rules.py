@@ -19,12 +19,7 @@ from cory.config.base import (
     require,
     typed,
 )
-from cory.config.debate import (
-    DebateConfig,
-    MaftConfig,
-    SFTConfig,
-    VerifierConfig,
-)
+from cory.config.debate import DebateConfig, MaftConfig, SFTConfig, VerifierConfig
 from cory.config.experiment import Config, option
 from cory.config.member_rules import of_members
 from cory.config.members import complete_models, with_members
@@ -147,15 +142,7 @@ def refusals_together(config: Config) -> Iterator[str]:
     yield from (line(key, value_at(config, key), rule) for key, rule in alone)
     if alone:  # the others rely on groups that are right
         return
-    several = (
-        of_answers,
-        of_batches,
-        of_models,
-        of_server,
-        of_products,
-        of_games,
-        of_members,
-    )
+    several = (of_answers, of_batches, of_models, of_server, of_products, of_games, of_members)
     for rules in several:
         yield from (line(key, value_at(config, key), rule) for key, rule in rules(config))
     try:

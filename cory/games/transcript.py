@@ -24,9 +24,7 @@ class FinishedGame(BaseModel):
     word: str = Field(validation_alias=AliasChoices("word", "target_word"))
     max_turns: int = Field(ge=1)
     utterances: tuple[GameUtterance, ...] = Field(
-        min_length=1,
-        validation_alias=AliasChoices("turns", "history"),
-        serialization_alias="turns",
+        min_length=1, validation_alias=AliasChoices("turns", "history"), serialization_alias="turns"
     )
     winners: tuple[str, ...] | None = None  # roles; None: the rules decide how the game ended
     reason: str = ""

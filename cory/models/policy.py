@@ -213,10 +213,7 @@ class Policy:
         with self.whole():
             self.model.activate()
             own = nullcontext(self.model.lm)
-            with (
-                self.reference_model() if self.frozen else own as lm,
-                products(lm, computed=False),
-            ):
+            with self.reference_model() if self.frozen else own as lm, products(lm, computed=False):
                 yield lm
 
     @contextmanager

@@ -32,10 +32,7 @@ reward={config.reward.name}, {done} iterations of {prompts} prompts.
 
 
 def export_agents(
-    agents: Mapping[str, Policy],
-    config: Config,
-    place: Path,
-    done: int | None = None,
+    agents: Mapping[str, Policy], config: Config, place: Path, done: int | None = None
 ) -> None:
     """Export every agent to `agents/` in a folder, on the disk itself; every process calls it.
 

@@ -66,8 +66,7 @@ def refuse_unread(words: Sequence[str], config: Config) -> None:
             f"{word}: needs adapters: adapter=lora, lora_4bit or model.sharing=adapters",
         )
         require(
-            server or not key.startswith("hardware.server."),
-            f"{word}: needs hardware.sampler=vllm",
+            server or not key.startswith("hardware.server."), f"{word}: needs hardware.sampler=vllm"
         )
 
 

@@ -51,13 +51,7 @@ from cory.rewards import Reward, RunFacts
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.export import export_agents
 from cory.runs.recorder import Recorder, print_hints
-from cory.runs.run_dir import (
-    WORKER_LOCK,
-    WORKER_WAIT_S,
-    lock,
-    read_settings,
-    settings_digest,
-)
+from cory.runs.run_dir import WORKER_LOCK, WORKER_WAIT_S, lock, read_settings, settings_digest
 from cory.runs.signals import SAVES, Stopped, enter, listen, saves, stopping, stopping_anywhere
 from cory.runtime.launch import FINISHED, REFUSED, STOPPED, end_with_parent, leave
 from cory.runtime.loop import Loop

@@ -233,9 +233,7 @@ def value_metrics(agent: str, batch: Batch, returns: Tensor | None) -> Metrics:
     spread = returns[mask].var(correction=0)
     error = (returns - batch.values)[mask].var(correction=0)
     explained = 1 - error / spread if spread > 0 else torch.zeros(())
-    return {
-        f"ppo/value/explained_variance/{agent}": float(explained),
-    }
+    return {f"ppo/value/explained_variance/{agent}": float(explained)}
 
 
 def copied_metrics(episodes: Sequence[Episode]) -> Metrics:

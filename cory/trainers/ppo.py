@@ -10,16 +10,7 @@ from torch import Tensor
 
 from cory import distributed
 from cory.config import REPLAYED, PPOConfig
-from cory.episode import (
-    Batch,
-    Episode,
-    Metrics,
-    Prompt,
-    absent_turn,
-    score_of,
-    tokens_of,
-    turns_of,
-)
+from cory.episode import Batch, Episode, Metrics, Prompt, absent_turn, score_of, tokens_of, turns_of
 from cory.evaluation.evaluate import Evaluator, TeamEvaluator
 from cory.evaluation.probes import Probes
 from cory.functional.advantages import Pool, equal_groups, equal_prompts

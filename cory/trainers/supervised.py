@@ -190,9 +190,7 @@ class SupervisedTrainer:
 
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimisers, which the engines keep."""
-        return states_of(self.components.carried) | {
-            "updates": dict(self.updates),
-        }
+        return states_of(self.components.carried) | {"updates": dict(self.updates)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""

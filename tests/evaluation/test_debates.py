@@ -23,7 +23,7 @@ REQUEST = EvalRequest(
         probes=[],
         before=True,
         probes_of_team=[],
-    ),  # fmt: skip
+    ),
     seed=0,
     iteration=0,
     final=True,

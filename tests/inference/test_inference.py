@@ -45,7 +45,7 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
 def maft(maft: ConfigOf) -> ConfigOf:
     """Settings of two debaters of each kind about six questions."""
     words = [
-        *("algorithm.agents=2", "algorithm.evaluation_agents=2", "evaluation.prompts=6", "seed=3"),
+        *("algorithm.agents=2", "algorithm.evaluation_agents=2", "evaluation.prompts=6", "seed=3")
     ]
     return lambda *more: maft(*words, "hardware.rollout_batch_size=4", *more)
 

@@ -110,7 +110,7 @@ LAYOUTS: dict[str, list[str]] = {
     "pair x2, ZeRO-3": [*PAIR, *SPLIT_IN_TWO],
     "team": [*TEAM, "algorithm.credit=counterfactual"],
     "team x2, ZeRO-2": [
-        *(*TEAM, "algorithm.credit=counterfactual", "hardware=cpu2", "hardware.zero_stage=2"),
+        *(*TEAM, "algorithm.credit=counterfactual", "hardware=cpu2", "hardware.zero_stage=2")
     ],
     "estimators": ESTIMATORS,
     "estimators x2, ZeRO-3, accumulation": [*ESTIMATORS, *ACCUMULATED],
