@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from statistics import fmean
 from typing import NamedTuple
 
 import torch
@@ -34,7 +35,6 @@ from cory.functional.logprobs import (
     tail_of,
     whiten,
 )
-from cory.functional.statistics import mean
 from cory.models.policy import PPOPolicy
 
 
@@ -248,4 +248,4 @@ def copied_metrics(episodes: Sequence[Episode]) -> Metrics:
                 share = copied_share(turn.response.split(), shown, n)
                 if share is not None:
                     shares[f"rollout/copied_{n}/{turn.agent}"].append(share)
-    return {name: mean(own) for name, own in shares.items()}
+    return {name: fmean(own) for name, own in shares.items()}
