@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import transformers
 
 from cory.algorithms.cory import Roles, pioneer_observer
 from cory.algorithms.team import ReturnedOrScored
@@ -69,7 +68,6 @@ def cross_play(run_dirs: Sequence[Path]) -> pd.DataFrame:
         len(groups) > 1 and groups["group"].nunique() == 1,
         f"cross-play needs runs that differ in their seed alone, got {', '.join(groups['group'])}",
     )
-    transformers.logging.disable_progress_bar()  # of each model's weights
     teams = [load_team(run_dir) for run_dir in groups.index]
     config = teams[0].config
     require(
