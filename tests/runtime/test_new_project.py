@@ -126,6 +126,7 @@ def test_the_examples_of_teams_are_trained(tmp_path: Path, monkeypatch) -> None:
     few += ["algorithm.iterations=1", "evaluation.samples=1", "evaluation.prompts=4"]
     speakers = {
         "guess": ["guesser"],
+        "split": ["teller", "answerer"],
         "nim": ["first", "second"],
         "calculator": ["solver", "checker"],
         "puzzles": ["tool", "planner"],
