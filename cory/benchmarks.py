@@ -74,7 +74,6 @@ def measure(wanted: Measurement, tasks: Mapping[str, int | None]) -> dict[str, E
 
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
     config, wanted = checked(wanted)
     manager = TaskManager(include_path=[str(folder) for folder in wanted.include])
     loaded = {task: questions(manager, task, shots, wanted.team) for task, shots in tasks.items()}

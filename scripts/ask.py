@@ -63,7 +63,6 @@ def asked() -> str:
 def main() -> None:
     args = arguments()
     transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
     how = {"greedy": args.greedy, "seed": args.seed, "max_tokens": args.max_tokens}
     try:
         team = load_team(args.run, args.device, args.remote_code)

@@ -137,16 +137,13 @@ SUMS = Recipe(
     held_out=500,
 )
 # it answers if it is told the other half; numbers are whole tokens
-SPLIT = Recipe(
+SPLIT = replace(
+    SUMS,
     document=told_half,
     kinds=["addends_2", "rows_2", "rows_4", "roads_8"],
     context=128,
     digits=None,
     vocabulary=384,
-    width=128,
-    inner=344,
-    layers=3,
-    heads=4,
     held_out=600,
     group=1,  # sorted by length, a batch would have one kind
 )

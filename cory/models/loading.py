@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
+import transformers
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     AutoConfig,
@@ -218,5 +219,6 @@ def _load(auto_class: Any, path: str, key: str, remote_code: bool = False, **opt
     remote_code: whether the checkpoint's own Python may run; without a word the library would ask
     """
     name = resolve(path, key)
+    transformers.logging.disable_progress_bar()  # of weights; downloads have their own
     with readable(f"{key}={path}: cannot be loaded"):
         return auto_class.from_pretrained(name, trust_remote_code=remote_code, **options)

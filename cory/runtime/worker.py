@@ -301,7 +301,6 @@ def attempt(run_dir: Path) -> int:
 def silence_libraries() -> None:
     """Leave out what libraries say to their developers, and their bars."""
     transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries, line by line
     # read by `datasets`, which only tasks with data in files import
     os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from pydantic_core import to_jsonable_python
 
-from cory.config import ConfigError, PromptsConfig, require
+from cory.config import ConfigError, PromptsConfig, nearest, require
 from cory.episode import Prompt, are_messages, from_user
 from cory.models.tokenization import Texts
 from cory.seeding import EpochSampler
@@ -260,7 +260,8 @@ def generated_rows(config: PromptsConfig, part: str, split: str) -> list[Row]:
     count = config.train_problems if part == "train" else config.test_problems
     assert config.kinds is not None and count is not None  # the settings' own check
     for kind in config.kinds:
-        require(kind in KINDS, f"task.kinds: {kind} is not one of {', '.join(KINDS)}")
+        meant = nearest(kind, [*KINDS]) or f"; there are {', '.join(KINDS)}"
+        require(kind in KINDS, f"task.kinds: {kind} is no kind of problem{meant}")
     stream = np.random.default_rng(GENERATED_SEEDS[part])
     problems = draw_distinct(stream, config.kinds, part, count)
     asked, column = config.prompt_column, str(config.answer_column)

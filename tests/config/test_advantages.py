@@ -25,8 +25,9 @@ def test_an_estimator_is_chosen_by_a_word(name: str) -> None:
 
 OF_PAPERS = {
     "rae": ("rae", "turn", 1, True, "reward"),
-    "at_grpo": ("group", "turn", 8, True, "reward"),
-    "dr_mas": ("group", "agent", 8, True, "reward"),
+    "group": ("group", "turn", 8, True, "loss"),
+    "at_grpo": ("group", "turn", 8, True, "loss"),
+    "dr_mas": ("group", "agent", 8, True, "loss"),
     "global": ("group", "prompt", 8, True, "loss"),
     "magrpo": ("group", "episode", 8, False, "loss"),
 }

@@ -10,13 +10,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import transformers
 from omegaconf import OmegaConf
 
 from cory.report.compare import play_across
 from cory.report.cross_play import cross_play, summary, summary_text
 from cory.runs.export import export_agents
 from tests.support.building import build, measure
-from tests.support.composing import ConfigOf
 from tests.support.refusals import refusal
 
 PLAY = """
@@ -27,7 +27,7 @@ async def play(prompt, team):
 """
 
 
-def test_a_cell_is_the_evaluation_of_a_mixed_team(config_of: ConfigOf, tmp_path: Path) -> None:
+def test_a_cell_is_the_evaluation_of_a_mixed_team(config_of, tmp_path: Path, capfd) -> None:
     """Rows: whose agent one it is; columns: whose agent two."""
     (tmp_path / "mine.py").write_text(PLAY)
     words = ["algorithm=team", f"algorithm.play={tmp_path}/mine.py:play"]
@@ -39,7 +39,9 @@ def test_a_cell_is_the_evaluation_of_a_mixed_team(config_of: ConfigOf, tmp_path:
         trainers[-1].step(0)
         export_agents(trainers[-1].agents, config, run_dir)
         OmegaConf.save(OmegaConf.create(config.model_dump()), run_dir / "config.yaml")
+    transformers.logging.enable_progress_bar()
     scores = cross_play(run_dirs)
+    assert "Loading weights" not in capfd.readouterr().err
     config = config_of(*words, "seed=0")
     for row, own in enumerate(trainers):
         for column, others in enumerate(trainers):
