@@ -3,9 +3,9 @@
 python scripts/puzzles.py 40 > cory/assets/team/puzzles.jsonl
 """
 
+import argparse
 import json
 import random
-import sys
 
 CELLS = (0, 1, 2, 4, 5, 6, 8, 9, 10)  # of a maze of 3 x 3; between its rows is a /
 NEIGHBOURS = (-4, -1, 1, 4)
@@ -32,7 +32,9 @@ def sudoku(draw: random.Random) -> str:
 
 
 if __name__ == "__main__":
-    draw, count = random.Random(0), int(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int, help="how many of each")
+    draw, count = random.Random(0), parser.parse_args().count
     made: dict[str, dict[str, None]] = {"maze": {}, "sudoku": {}}  # none is there twice
     for name, make in (("maze", maze), ("sudoku", sudoku)):
         while len(made[name]) < count:
