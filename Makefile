@@ -12,7 +12,7 @@ SCALE ?= paper
 # scale has it, one at the paper's and null at small
 PARALLEL ?=
 
-.PHONY: help install demo demo-team test test-slow test-gpu test-all lint settings lock smollm2 vllm benchmark benchmarks ask report clean
+.PHONY: help install demo demo-team test test-slow test-gpu test-all lint settings lock smollm2 vllm benchmark benchmarks ask report docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
@@ -91,6 +91,10 @@ reproduce-%: install ## Run a sweep, show its table, draw its figure: make repro
 
 report: install ## Write the tables and figures of docs/results/ from the archived runs
 	$(BIN)/python scripts/table.py --all
+
+docs: install ## Write the site of docs/ to outputs/site, with a search: python -m http.server -d outputs/site
+	$(BIN)/pip install --quiet --editable ".[docs]" "$(TORCH)"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file scripts/docs_site/mkdocs.yml
 
 clean: ## Remove the virtual environment
 	rm -rf $(VENV)
