@@ -2,14 +2,12 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 
-from tests.support.commands import ROOT, last_wins, metrics
+from tests.support.commands import last_wins, metrics
 from tests.support.warm import WarmCommand
 
 Train = Callable[..., subprocess.CompletedProcess[str]]
@@ -68,14 +66,3 @@ def test_a_sweep_goes_on_after_a_failed_job_and_repeats_only_what_is_missing(
     assert again.returncode == 1
     assert "jobs/1 is complete" in again.stdout
     assert record.stat().st_mtime_ns == written
-
-
-@pytest.mark.slow
-def test_the_wheel_carries_settings_and_models(tmp_path: Path) -> None:
-    words = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path)]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *words, str(ROOT)], check=True)
-    (wheel,) = tmp_path.glob("cory-*.whl")
-    names = set(ZipFile(wheel).namelist())
-    code = {str(path.relative_to(ROOT)) for path in (ROOT / "cory").rglob("*.py")}
-    conf = {f"cory/{path.relative_to(ROOT)}" for path in (ROOT / "conf").rglob("*.yaml")}
-    assert names >= {*code, *conf, "cory/assets/tiny_sentiment/model.safetensors", "cory/py.typed"}

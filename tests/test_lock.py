@@ -1,4 +1,4 @@
-"""requirements.lock, and what else fixes an environment: it fits what pyproject.toml asks for."""
+"""What repeats pyproject.toml: requirements.lock and what else fixes an environment, citation."""
 
 import re
 from pathlib import Path
@@ -38,3 +38,9 @@ def test_the_lock_and_the_makefile_name_one_torch() -> None:
     (pinned,) = re.findall(r"^TORCH \?= torch==(\S+)$", (ROOT / "Makefile").read_text(), re.M)
     (image,) = re.findall(r"^ARG TORCH=torch==(\S+)$", (ROOT / "Dockerfile").read_text(), re.M)
     assert locked()["torch"] == pinned == image
+
+
+def test_the_citation_and_the_history_are_of_this_version() -> None:
+    version = PROJECT["version"]
+    assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert re.findall(r"^## (\d\S*),", (ROOT / "CHANGELOG.md").read_text(), re.M)[0] == version

@@ -18,6 +18,7 @@ from omegaconf import DictConfig
 from cory.config import ConfigError, require
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
+CLONE_ONLY = {"tiny_2x"}  # 10 MB that the wheel does not carry (pyproject.toml)
 # environment variable: 1 or 0 in place of a look at the CPU, for tests and for comparisons
 CPU_HAS_BF16 = "CORY_CPU_HAS_BF16"
 # files of a checkpoint that say how it is used, all of them small
@@ -30,12 +31,13 @@ INSTRUCTIONS = re.compile(r"^(flags|Features)\s*:.*\b(avx512_bf16|amx_bf16|bf16)
 def resolve(path: str, key: str) -> str:
     """The folder or hub name behind `path`; `key` names the setting in errors."""
     if path.startswith("asset:"):
-        folder = ASSETS / path.removeprefix("asset:")
+        name = path.removeprefix("asset:")
+        folder = ASSETS / name
         known = sorted(p.parent.name for p in ASSETS.glob("*/config.json"))
-        require(
-            folder.is_dir() and folder.parent == ASSETS,
-            f"{key}={path}: cory ships no such model; choose one of {', '.join(known)}",
-        )
+        said = f"cory ships no such model; choose one of {', '.join(known)}"
+        if name in CLONE_ONLY:
+            said = f"only in a clone of the repository: {key}=<clone>/cory/assets/{name}"
+        require(folder.is_dir() and folder.parent == ASSETS, f"{key}={path}: {said}")
         return str(folder)
     local = Path(path).expanduser()
     if local.exists() or path.startswith((".", "/", "~")):
