@@ -1,7 +1,7 @@
 """Bias and variance of policy gradients by each estimator, on the same stored roll-outs.
 
     python scripts/estimators.py docs/results
-    python scripts/estimators.py /tmp/pilot --batches 8 --reference 8 --seed 1000   # how noisy
+    python scripts/estimators.py /tmp/pilot --batches 32 --reference 32 --seed 1000   # how noisy
 
 Two agents answer an addition or subtraction twice each, in turns, and see the last answer (`play`);
 `tiny_sums` speaks for both, before any training. Every answer is right (1) or not (0), and what all
@@ -17,6 +17,8 @@ reference:
 - cosine: of g and r, mean over batches: how much of one step goes the right way
 - direction: of E[g] and r, noise of both taken out: 1 is unbiased up to a factor
 - noise: trace of the covariance of g over the squared norm of E[g]
+
+NaN stands where N is too small to tell E[g] from its noise.
 """
 
 import argparse
@@ -197,6 +199,8 @@ def direction_and_noise(
     n, mean_square = rows.sum(), squares[rows].mean()
     # |E g|^2 without the noise that |mean g|^2 has
     size = (groups[np.ix_(kept, kept)].sum() - n * mean_square) / (n * (n - 1))
+    if size <= 0:  # so few batches that the mean is lost in its noise
+        return np.full(2, math.nan)
     direction = dots[rows].mean() / math.sqrt(size) / length
     return np.array([direction, math.log((mean_square - size) / size)])
 
