@@ -4,9 +4,8 @@ import asyncio
 
 
 async def play(prompt, team):
-    question = prompt.text.removesuffix(" Answer:")
-    first, second = await asyncio.gather(*(one.say(prompt.text) for one in (team.first, team.second)))
-    await asyncio.gather(
-        team.first.say(f"{question} Reference: {second.text.strip()} Answer:"),
-        team.second.say(f"{question} Reference: {first.text.strip()} Answer:"),
-    )
+    both, question = (team.first, team.second), prompt.text.removesuffix(" Answer:")
+    first, second = await asyncio.gather(*(one.say(prompt.text) for one in both))
+    for_first = f"{question} Reference: {second.text.strip()} Answer:"
+    for_second = f"{question} Reference: {first.text.strip()} Answer:"
+    await asyncio.gather(team.first.say(for_first), team.second.say(for_second))
