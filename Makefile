@@ -17,11 +17,27 @@ PARALLEL ?=
 help: ## List the targets
 	@grep -hE '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([^:]*):.*## (.*)/  make \1	\2/' | expand -t 28
 
-$(BIN)/installed: pyproject.toml
+# Older versions of pip take twice the time to choose versions. pip would compile all sources, of which a run imports
+# a small part: byte code is written when a module is first imported, what runs import at the end of the installation.
+unexport PYTHONDONTWRITEBYTECODE
+PIP := $(BIN)/pip install --quiet --no-compile
+define environment
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet "$(TORCH)"
-	$(BIN)/pip install --quiet $(if $(LOCK),--constraint $(LOCK)) --editable ".[dev]" "$(TORCH)"
+	$(PIP) "pip>=25"
+	$(PIP) "$(TORCH)"
+	$(PIP) $(if $(LOCK),--constraint $(LOCK)) --editable ".$(1)" "$(TORCH)"
+	$(BIN)/python -c "import cory.train, cory.runtime.worker, cory.report.plots"
 	touch $@
+endef
+
+$(BIN)/installed: pyproject.toml
+	$(call environment,[dev])
+
+$(BIN)/runs: pyproject.toml
+	$(call environment,)
+
+# what runs need: all that is installed, or else an environment without what tests and checks need
+RUNS := $(if $(wildcard $(BIN)/installed),$(BIN)/installed,$(BIN)/runs)
 
 install: $(BIN)/installed ## Create .venv and install cory with everything it needs
 
@@ -30,10 +46,10 @@ lock: install ## Write requirements.lock: the versions that are installed here
 	$(BIN)/pip freeze --all --exclude-editable | grep -v '^pip==' | sed -E 's/\+(cpu|cu[0-9]+)$$//' | grep -E '^[A-Za-z0-9._-]+=='; } > requirements.lock.part
 	mv requirements.lock.part requirements.lock
 
-demo: install ## Run the quickstart: CORY on movie reviews, minutes on a laptop CPU
+demo: $(RUNS) ## Run the quickstart: CORY on movie reviews, minutes on a laptop CPU
 	$(BIN)/python -m cory.train
 
-demo-team: install ## Run the second quickstart: two agents learn to tell each other what one of them needs
+demo-team: $(RUNS) ## Run the second quickstart: two agents learn to tell each other what one of them needs
 	$(BIN)/python -m cory.train experiment=split
 
 test: install ## Run the quick tests of every part: two minutes on two cores
@@ -75,12 +91,12 @@ benchmark: install ## Time the phases of an iteration of each method (docs/perfo
 	$(BIN)/python scripts/benchmark.py
 
 # the question reaches the command through the environment, whatever characters it has
-ask: install ## Ask the agents of a finished run: make ask RUN=<run directory> [QUESTION="..."]
+ask: $(RUNS) ## Ask the agents of a finished run: make ask RUN=<run directory> [QUESTION="..."]
 	$(BIN)/python scripts/ask.py $(RUN) $(if $(QUESTION),"$$QUESTION")
 
 # A table is shown also when a run has failed. What is computed has no sweep. SEEDS=0 runs that seed alone.
 COMPUTED := maporl-toy_fig5 maporl-toy_observations maft-appG
-reproduce-%: install ## Run a sweep, show its table, draw its figure: make reproduce-cory-fig3 SCALE=small
+reproduce-%: $(RUNS) ## Run a sweep, show its table, draw its figure: make reproduce-cory-fig3 SCALE=small
 	@status=0; \
 	if [ -z "$(filter $*,$(COMPUTED))" ]; then \
 		$(BIN)/python -m cory.train sweep=$(subst -,/,$*) scale=$(SCALE) \
