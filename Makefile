@@ -19,8 +19,9 @@ help: ## List the targets
 
 # Older versions of pip take twice the time to choose versions. pip would compile all sources, of which a run imports
 # a small part: byte code is written when a module is first imported, what runs import at the end of the installation.
+# -qq: errors alone; recent versions pass on what builds warn of.
 unexport PYTHONDONTWRITEBYTECODE
-PIP := $(BIN)/pip install --quiet --no-compile
+PIP := $(BIN)/pip install -qq --no-compile
 define environment
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) "pip>=25"
