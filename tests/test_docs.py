@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONF = ROOT / "conf"
 # the numbers of docs/results are generated
 GUIDE_PAGES = [page for page in sorted((ROOT / "docs").glob("*.md"))]
-PAGES = [ROOT / "README.md", *GUIDE_PAGES]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *GUIDE_PAGES]
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 # a file or folder of this repository; `cory/fig3` and the like name an experiment or a sweep
 PLACE = re.compile(
@@ -108,6 +108,14 @@ def test_every_option_that_a_page_chooses_exists(page: Path) -> None:
         and f"{group}={option}" not in OWN
     }
     assert not wrong
+
+
+def test_the_site_lists_every_page() -> None:
+    listed = re.findall(r"(\S+\.md)$", (ROOT / "scripts/docs_site/mkdocs.yml").read_text(), re.M)
+    docs = [page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md")]
+    assert sorted(listed) == sorted(
+        map(str, [*docs, "index.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+    )
 
 
 FAMILIES = ("objective", "rollout", "ppo", "role", "transfer", "debate", "verifier", "supervised")
