@@ -222,3 +222,16 @@ def test_the_words_of_reproduce_reach_the_commands(words, table, sweep) -> None:
     said = " ".join(shown.replace("\\\n", " ").split())
     assert f"scripts/table.py cory fig3 {table} ||" in said
     assert f"cory.train sweep=cory/fig3 {sweep} ||" in said
+
+
+def test_a_demo_needs_no_tools_of_tests_and_takes_them_where_they_are(tmp_path: Path) -> None:
+    def shown(target: str, there: str) -> str:
+        (tmp_path / there / "bin").mkdir(parents=True, exist_ok=True)
+        (tmp_path / there / "bin" / there).touch()
+        words = ["make", "--dry-run", target, f"VENV={tmp_path / there}"]
+        return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert '--editable "." "torch==' in shown("demo", "nothing")
+    assert '--editable ".[dev]" "torch==' in shown("test", "runs")
+    for target, there in (("demo", "runs"), ("demo", "installed"), ("test", "installed")):
+        assert "pip install" not in shown(target, there)
