@@ -30,6 +30,8 @@ def test_a_run_leaves_its_records_and_the_same_seed_repeats_it(train, tmp_path) 
     assert first.returncode == 0, first.stderr
     assert "curves.png" in first.stdout and "held-out reward, agent 0" in first.stdout
     run_dir = tmp_path / "a"
+    shown = f"before training: held-out reward {metrics(run_dir)[0]['before/score/agent_0']:.2f}"
+    assert shown in first.stdout
     record = json.loads((run_dir / "record.json").read_text())
     assert record["iterations"] == 2 and record["seed"] == 0
     assert {"commit", "clean", "packages", "device", "wall_s", "final"} <= record.keys()

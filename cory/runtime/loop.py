@@ -4,7 +4,7 @@ import copy
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ SHOWN = {
     "accuracy by turn": r"debate/right/turn_\d+",
     "win rate": r"eval/win_rate/(?!itself).+",
 }
+UNTRAINED = {"before training: held-out reward": r"before/score/.+"}  # until iteration 1 ends
 MOST_VALUES = 3  # of a kind that are shown one by one
 
 
@@ -87,6 +88,7 @@ class Loop:
         ) as self.bar:
             if self.saved is None and self.config.evaluates_before:
                 self.pending = self._measure(BEFORE_ANY, "the evaluation before the training")
+                self.bar.set_postfix_str(progress(self.pending, UNTRAINED))
             if iterations == 0:
                 self.record.log(0, self._measure(0, "the evaluation"))
             for iteration in range(start, iterations):
@@ -219,13 +221,14 @@ class Loop:
         self.saved = done
 
 
-def progress(metrics: Metrics) -> str:
-    """What the bar says: of each kind in SHOWN its values, or the mean of more than three.
+def progress(metrics: Metrics, kinds: Mapping[str, str] = SHOWN) -> str:
+    """What the bar says: of each kind its values, or the mean of more than three.
 
     metrics: the latest value of each metric
+    kinds: as SHOWN
     """
     parts = []
-    for kind, pattern in SHOWN.items():
+    for kind, pattern in kinds.items():
         values = [value for name, value in metrics.items() if re.fullmatch(pattern, name)]
         if len(values) > MOST_VALUES:
             kind, values = f"mean {kind}", [mean(values)]
