@@ -110,7 +110,7 @@ report: install ## Write the tables and figures of docs/results/ from the archiv
 	$(BIN)/python scripts/table.py --all
 
 docs: install ## Write the site of docs/ to outputs/site, with a search: python -m http.server -d outputs/site
-	$(BIN)/pip install --quiet --editable ".[docs]" "$(TORCH)"
+	$(PIP) --editable ".[docs]" "$(TORCH)"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file scripts/docs_site/mkdocs.yml
 
 clean: ## Remove the virtual environment
