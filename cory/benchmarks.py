@@ -264,7 +264,6 @@ def table(found: Mapping[str, Entry]) -> str:
 
 
 def main() -> None:
-    """The command line."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     add = parser.add_argument

@@ -1,7 +1,5 @@
 """The data of an iteration: prompts, turns, episodes, and batches of turns as tensors."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -219,7 +217,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.credits)
 
-    def rows(self, index: Tensor) -> Batch:
+    def rows(self, index: Tensor) -> "Batch":
         """The turns at `index` ((n,) int64), with all-padding columns left in place."""
         chosen: dict[str, Any] = {
             name: None if column is None else column[index] for name, column in vars(self).items()

@@ -54,7 +54,6 @@ class Streams:
         return states
 
     def load_state_dict(self, states: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         torch.set_rng_state(states["torch"])
         if "cuda" in states:
             torch.cuda.set_rng_state(states["cuda"])

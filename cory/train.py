@@ -9,7 +9,6 @@ if __name__ == "__main__" or sys.argv[0].endswith("cory-train"):
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.disable()  # looking for garbage would be a quarter of the time that imports take
 
-import math
 import os
 import time
 from argparse import ArgumentParser, Namespace
@@ -25,21 +24,12 @@ from hydra.types import RunMode
 from hydra.version import setbase
 from omegaconf import DictConfig, OmegaConf
 
-from cory.config import (
-    Config,
-    ConfigError,
-    OfflineConfig,
-    PromptsConfig,
-    nearest,
-    parse_config,
-    require,
-)
+from cory.config import Config, ConfigError, OfflineConfig, PromptsConfig, parse_config, require
 from cory.config.names import key_of
 from cory.models.paths import resolve
 from cory.runs.run_dir import (
     OUTPUT,
     TIME,
-    is_complete,
     lock,
     prepare,
     read_record,
@@ -107,11 +97,8 @@ def compose_and_run(args: Namespace, parser: ArgumentParser) -> bool:
     return True
 
 
-def job(cfg: DictConfig) -> float | None:
-    """One run, or one of a sweep, where JobFailed does not stop the others.
-
-    returns: the number that `objective` names, for sweepers that look for the best settings
-    """
+def job(cfg: DictConfig) -> None:
+    """One run, or one of a sweep, where JobFailed does not stop the others."""
     listen()  # where a launcher gives each job of a sweep a process of its own
     if sweeps.in_parallel():
         gc.enable()  # to joblib's processes sys.argv is that of the command
@@ -122,7 +109,7 @@ def job(cfg: DictConfig) -> float | None:
     try:
         if stopping():
             raise JobFailed
-        return run_one(cfg, name)
+        run_one(cfg, name)
     except ConfigError as error:
         say_refusal(error, name)
         raise JobFailed from None
@@ -130,11 +117,10 @@ def job(cfg: DictConfig) -> float | None:
         sweeps.remove_empty(folder)
 
 
-def run_one(cfg: DictConfig, name: str) -> float | None:
-    """A run from its settings to its end.
+def run_one(cfg: DictConfig, name: str) -> None:
+    """A run to its end; JobFailed where it failed or was stopped, which has been printed.
 
     name: as its sweep calls it, empty for a single run
-    returns: as `job`; JobFailed where the run failed or was stopped, which has been printed
     """
     for key in ("run_dir", "init_from"):  # a shell leaves a ~ as it is after `run_dir=`
         if isinstance(cfg[key], str) and cfg[key].startswith("~"):
@@ -146,19 +132,18 @@ def run_one(cfg: DictConfig, name: str) -> float | None:
     refuse_unread(typed_words(), config)
     # Nothing is written before a lock is held; with several nodes the worker's that writes records.
     with lock(run_dir) if config.hardware.nodes == 1 else nullcontext():
-        if prepare(run_dir, cfg, config, typed_words()):
+        if prepare(run_dir, cfg, typed_words()):
             work(run_dir, config, name)
-    return objective_of(run_dir, config.objective)
 
 
 def refuse_early(run_dir: Path, config: Config) -> None:
     """Refuse what can be refused without a model, by a ConfigError that names key and value.
 
     What needs data, lengths in tokens, weights, GPUs, or keys of endpoints, a worker refuses. A run
-    that is finished needs nothing any more, unless it is to go on.
+    that is finished needs nothing any more.
     """
     require_own(run_dir)
-    if is_complete(run_dir, config):
+    if read_record(run_dir) is not None:
         return
     for key, model in config.models.items():
         resolve(model.path, f"{key}.path")
@@ -189,20 +174,6 @@ def work(run_dir: Path, config: Config, name: str) -> None:
         print(f"{name} {how} {time.monotonic() - began:.0f} s", flush=True)
     if not finished:
         raise JobFailed
-
-
-def objective_of(run_dir: Path, metric: str | None) -> float | None:
-    """The last value of a metric that a finished run logged; None where none is named.
-
-    ConfigError for a metric that the run does not have, and for a value that is not finite.
-    """
-    if metric is None:
-        return None
-    final = (read_record(run_dir) or {}).get("final", {})
-    said = f"objective={metric} of the run in {run_dir}"
-    require(metric in final, f"{said}: no such metric{nearest(metric, sorted(final))}")
-    require(math.isfinite(final[metric]), f"{said} is {final[metric]}, not a number")
-    return float(final[metric])
 
 
 def choose_run_dir(config: Config, cfg: DictConfig) -> Path:

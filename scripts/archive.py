@@ -28,7 +28,8 @@ from cory.runs.run_dir import (
 
 SWEEPS = Path(__file__).resolve().parent.parent / "conf" / "sweeps"
 # words that do not make another run of the study
-OF_EACH_RUN = {*FREE, "seed", "scale", "fidelity", "hydra", "--config-dir"}
+# (keep_state: a setting of earlier runs)
+OF_EACH_RUN = {*FREE, "seed", "scale", "fidelity", "hydra", "--config-dir", "keep_state"}
 RUN = ["scale", "experiment", "seed"]
 KEPT = ("objective/", "eval/", "debate/", "supervised/", "offline/", "game/", "transfer/",
         "rollout/distinct_2/", "rollout/truncated_share/")  # fmt: skip

@@ -8,9 +8,6 @@ has several processes: all of them, or only the command, or only one worker), an
 until it has been killed as often as wanted and is left to finish. metrics.jsonl, samples.jsonl and
 every file of agents/ (and with keep_best of best/) must then be the same, byte for byte. Exits with
 1 unless they are, for every kill.
-
-With --extend the run that is killed has first finished half of its iterations; it is killed while
-it goes on to all of them, with the settings EXTENDED.
 """
 
 import argparse
@@ -98,11 +95,6 @@ ALGORITHMS = {
         "algorithm.critic_epochs=1",
     ],
 }
-# Of runs that are extended: nothing depends on how many iterations there are in all.
-EXTENDED = [
-    *("algorithm.schedule=constant", "algorithm.warmup=0", "keep_state=true"),
-    "evaluation.probes=[]",  # asked at the end of a run, the first one's too
-]
 LONGEST_S = 1200  # a start that takes longer hangs
 
 
@@ -130,12 +122,6 @@ class Layout:
         # Hydra takes each setting once: the last one
         return [sys.executable, "-m", "cory.train", *{w.split("=")[0]: w for w in words}.values()]
 
-    @property
-    def half(self) -> int:
-        """Half of its iterations, rounded up."""
-        named = dict(word.split("=", 1) for word in ALGORITHMS[self.algorithm])
-        return (int(named["algorithm.iterations"]) + 1) // 2
-
     def __str__(self) -> str:
         return f"{self.algorithm} {self.sharing} x{self.processes} ZeRO-{self.zero_stage}"
 
@@ -158,7 +144,6 @@ def main() -> int:
     parser.add_argument(
         "--settings", nargs="*", default=[], help="settings of cory.train, as key=value"
     )
-    parser.add_argument("--extend", action="store_true", help="kill extensions of finished runs")
     args = parser.parse_args()
     if args.kills < 1:
         parser.error(f"--kills must be at least 1, got {args.kills}")
@@ -178,11 +163,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for row in [row for row in wanted if kills[row]]:
             began = time.monotonic()
-            settings, first = args.settings, None
-            if args.extend:
-                settings = [*settings, *EXTENDED, f"evaluate_every={row.half}"]
-                first = [*settings, f"algorithm.iterations={row.half}"]
-            same, hit, phases = survive(row, kills[row], chance, Path(folder), settings, first)
+            same, hit, phases = survive(row, kills[row], chance, Path(folder), args.settings)
             moments.update(hit)
             seconds_of.update(phases)
             good += kills[row] if same is None else 0
@@ -197,24 +178,16 @@ def main() -> int:
 
 
 def survive(
-    row: Layout,
-    kills: int,
-    chance: random.Random,
-    folder: Path,
-    extra: list[str],
-    first: list[str] | None = None,
+    row: Layout, kills: int, chance: random.Random, folder: Path, extra: list[str]
 ) -> tuple[str | None, list[str], Counter[str]]:
     """Run a layout undisturbed and killed.
 
-    first: settings with which the run that is killed has finished before; None: it begins anew
     returns: the first difference if any, what each kill hit, and seconds by phase
     """
     whole, killed = folder / "whole", folder / "killed"
     for run_dir in (whole, killed):
         shutil.rmtree(run_dir, ignore_errors=True)
     finish(row, whole, extra)
-    if first is not None:
-        finish(row, killed, first)
     hit: list[str] = []
     longest = 1.5  # seconds between a step and the kill
     while len(hit) < kills:
@@ -224,8 +197,6 @@ def survive(
             continue
         # it finished before the kill: begin anew, and be quicker
         shutil.rmtree(killed)
-        if first is not None:
-            finish(row, killed, first)
         hit.clear()
         longest /= 2
         if longest < 0.01:

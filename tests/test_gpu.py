@@ -151,10 +151,25 @@ def test_a_model_that_waits_for_the_gpu_is_not_recorded(config_of: ConfigOf) -> 
     assert torch.rand(2, device=device).isfinite().all()
 
 
+FAILS_ONCE = """
+from pathlib import Path
+
+def score(completions, trainer_state, **columns):
+    if trainer_state.global_step == 2 and Path("fails").exists():
+        Path("fails").unlink()
+        raise ValueError("it fails once")
+    return [text.count("e") / 10 for text in completions]
+"""
+
+
 def test_a_resumed_run_gives_the_numbers_of_one_start(tmp_path: Path) -> None:
-    words = (GPU, "algorithm=cory", "keep_state=true")
-    whole = run(tmp_path, "whole", *words, "algorithm.iterations=4")
-    assert len(run(tmp_path, "halves", *words, "algorithm.iterations=2")) == 2
-    halves = run(tmp_path, "halves", *words, "algorithm.iterations=4")
+    (tmp_path / "mine.py").write_text(FAILS_ONCE)
+    words = (GPU, "algorithm=cory", "reward=python", "reward.function=mine.py:score")
+    words = (*words, "algorithm.iterations=4", "checkpoint_every=1")
+    whole = run(tmp_path, "whole", *words)
+    (tmp_path / "fails").touch()
+    with pytest.raises(AssertionError, match="it fails once"):
+        run(tmp_path, "halves", *words)
+    halves = run(tmp_path, "halves", *words)
     trained = [{k: v for k, v in row.items() if "eval/" not in k} for row in halves]
     assert trained == [{k: v for k, v in row.items() if "eval/" not in k} for row in whole]

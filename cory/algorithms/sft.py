@@ -86,7 +86,6 @@ class AnswerEvaluator:
     given: GivenAnswers
 
     def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
-        """As `Evaluator`."""
         metrics: Metrics = {}
         if self.given.components.config.reward.name != "returned":  # else nobody scores responses
             metrics = self.responses(request, before_each)

@@ -109,12 +109,10 @@ class OpponentPool:
     def turns(
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
     ) -> Sequence[Turn]:
-        """As `Actor`."""
         start = self.learner.reference(self.name).as_member(self.config)
         return (self.version if self.present else start).turns(asked, limit, sampling)
 
     def fits(self, context: Context, limit: int) -> bool:
-        """As `Actor`."""
         return self.version.fits(context, limit)
 
     def after_step(self, iteration: int) -> None:

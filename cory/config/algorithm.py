@@ -79,10 +79,6 @@ class AlgorithmConfig(Settings):
         """Whether a policy's training goes on from the weights that its last one ended with."""
         return True
 
-    def follows_run_length(self) -> bool:
-        """Whether the learning rate of an iteration depends on how many there are in all."""
-        return self.schedule != "constant" or self.warmup > 0
-
     def value_rate_factor(self) -> float:
         """The value head's learning rate as a multiple of that of all other weights."""
         return 1.0

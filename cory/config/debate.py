@@ -270,9 +270,6 @@ class MaftConfig(SupervisedConfig, RoundsConfig):
         found = [self.policy(turn, agent) for turn in turns for agent in range(self.agents)]
         return list(dict.fromkeys(found))
 
-    def follows_run_length(self) -> bool:
-        return False  # the schedule runs over one fine-tuning of one policy
-
     def trains_on(self) -> bool:
         return self.start == "previous" and self.iterations > 1
 

@@ -202,12 +202,10 @@ class Config(Settings):
     export_every: Number  # iterations between agents written as folders; 0: only at the end
     export_examples: bool  # what is learnt, as JSON lines
     keep_last: Count
-    keep_state: bool  # keep a finished run's last checkpoint, to give it more iterations later
     keep_best: Text | None
     keep_best_mode: Literal["max", "min"]
     init_from: Text | None
     parallel_runs: Count | None  # None: as many as cores allow
-    objective: Text | None
     run_dir: Words
     experiment: Text  # the names under which Hydra composed this run
     sweep: Text
@@ -273,9 +271,6 @@ class Config(Settings):
             yield "keep_best", "needs agents: a model behind an endpoint speaks for all"
         if str(self.keep_best).startswith("eval/") and self.evaluate_every == 0:
             yield "keep_best", "needs evaluate_every above 0: one evaluation is compared with none"
-        if self.parallel_runs in (None, 1):
-            return
-        if self.hardware.device != "cpu" or self.hardware.nodes > 1:  # they share its cores
+        elsewhere = self.hardware.device != "cpu" or self.hardware.nodes > 1
+        if self.parallel_runs not in (None, 1) and elsewhere:  # they share a CPU's cores
             yield "parallel_runs", "needs hardware.device=cpu and hardware.nodes=1"
-        if self.objective is not None:
-            yield "parallel_runs", "must be 1 with objective: sweepers wait for each run's number"

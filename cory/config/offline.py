@@ -105,9 +105,6 @@ class OfflineConfig(AlgorithmConfig):
         """Games of one set."""
         return self.per_epoch * self.prompts_per_iteration
 
-    def follows_run_length(self) -> bool:
-        return False  # the schedule runs over one set of games
-
     def rows_sampled(self) -> int:
         return self.game_batch
 

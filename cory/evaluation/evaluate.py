@@ -3,8 +3,6 @@
 Metrics of scored responses: mean scores, shares of prompts solved, pass@k; returns of teams.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -184,7 +182,6 @@ class TeamEvaluator:
     probes: Probes = field(default_factory=dict)
 
     def __call__(self, request: EvalRequest, before_each: BeforeEach) -> Metrics:
-        """As `Evaluator`."""
         sets = self._response_sets(request)
         # as much at once as the processes together take, so that memory does not grow with the rows
         rows_each = self.rows or next(iter(self.agents.values())).hardware.responses_at_once

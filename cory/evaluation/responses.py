@@ -1,7 +1,5 @@
 """What an evaluation asks and collects: responses, and what every held-out prompt contributes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar

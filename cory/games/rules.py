@@ -3,8 +3,6 @@
 Adversarial Taboo, 20 Questions, Guess My City.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from functools import cache
@@ -34,7 +32,7 @@ class GameState:
     max_turns: int
     utterances: tuple[GameUtterance, ...] = ()
 
-    def after(self, role: str, text: str, thinking: str | None = None) -> GameState:
+    def after(self, role: str, text: str, thinking: str | None = None) -> "GameState":
         """The state after `role` says `text`."""
         said = GameUtterance(role, text, thinking)
         return GameState(self.word, self.max_turns, (*self.utterances, said))
@@ -109,12 +107,10 @@ class OfficialJudge:
     """
 
     def mentions(self, text: str, word: str) -> bool:
-        """As `WordsJudge`."""
         lower = text.lower()
         return any(form in lower for form in official_forms(word))
 
     def guess(self, text: str, word: str) -> bool | None:
-        """As `WordsJudge`."""
         lower = text.lower()
         if re.search(PHRASE, lower) is None:
             return None

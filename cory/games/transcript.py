@@ -1,7 +1,5 @@
 """Finished games, as lines of JSON."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +41,7 @@ class FinishedGame(BaseModel):
         return self.model_dump(by_alias=True, exclude_none=True)
 
     @staticmethod
-    def from_json(line: str, game: GameRules) -> FinishedGame:
+    def from_json(line: str, game: GameRules) -> "FinishedGame":
         """The game of a line; without winners it is judged, and cut where it ended.
 
         So are those of SPAG's released files, as there: from what was said alone, up to the last

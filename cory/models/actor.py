@@ -32,7 +32,6 @@ class Silent:
     def turns(
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
     ) -> list[Turn]:
-        """As `Actor`."""
         places = [(one.role, one.round, as_text(one.context)) for one in asked]
         return [Turn(self.name, *own, "", [], TEXT_ONLY, asked_in=RECORDED) for own in places]
 

@@ -6,8 +6,6 @@ the value head with it, and sends gradients in bfloat16. Here both heads, log-pr
 gradients stay float32. TF32 is a switch of the whole process.
 """
 
-from __future__ import annotations
-
 import copy
 import sys
 from collections.abc import Mapping
@@ -109,7 +107,7 @@ class ActorCriticModel(nn.Module):
         self,
         name: str,
         lm: PreTrainedModel,
-        base: SharedBase | None = None,
+        base: "SharedBase | None" = None,
         value_head: ValueHead | None = None,
     ) -> None:
         """base: the adapters that `lm` carries, this agent's among them; None when it has none."""
@@ -259,10 +257,10 @@ def output_head(lm: PreTrainedModel) -> LogitsOf:
 class GivenStates:
     """In the place of a model's body, or of a decoder inside it: gives the states it is given."""
 
-    def __getattr__(self, name: str) -> GivenStates:
+    def __getattr__(self, name: str) -> "GivenStates":
         return self
 
-    def __call__(self, *args: Any, inputs_embeds: Tensor, **more: Any) -> BodyOutput:
+    def __call__(self, *args: Any, inputs_embeds: Tensor, **more: Any) -> "BodyOutput":
         return BodyOutput((inputs_embeds,))
 
 

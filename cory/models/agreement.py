@@ -1,7 +1,5 @@
 """Whether two passes over the same tokens agree; and whether a server agrees with the trainer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -29,7 +27,7 @@ def tolerance_of(model: ModelConfig) -> float:
     return max(TOLERANCE[model.precision], TOLERANCE[model.compute_precision])
 
 
-def typical_worst(off: Tensor, mask: Tensor, policy: Policy) -> float:
+def typical_worst(off: Tensor, mask: Tensor, policy: "Policy") -> float:
     """The largest deviation; unless all is in float32, the 99 % quantile.
 
     In other precisions a few of many tokens are far off: passes of another shape round differently.
@@ -46,7 +44,7 @@ def typical_worst(off: Tensor, mask: Tensor, policy: Policy) -> float:
 
 
 @torch.no_grad()
-def server_gap(policy: Policy, turns: Sequence[Turn], sampling: SamplingConfig | None) -> float:
+def server_gap(policy: "Policy", turns: Sequence[Turn], sampling: SamplingConfig | None) -> float:
     """How far log-probabilities of turns, as the server said them, are off those computed here.
 
     The typical worst of the first tokens; every process calls it.

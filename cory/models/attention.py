@@ -1,7 +1,5 @@
 """Which attention a model computes; on a CPU in bfloat16 one whose numbers fit the cache."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

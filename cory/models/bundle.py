@@ -3,8 +3,6 @@
 And what a model must be like to be sampled from and trained: found out by trying it.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 from functools import cached_property

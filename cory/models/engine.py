@@ -1,7 +1,5 @@
 """DeepSpeed engines: one around each agent's trainable parameters."""
 
-from __future__ import annotations
-
 import logging
 import math
 import os
@@ -126,7 +124,7 @@ class Engine:
         hardware: HardwareConfig,
         plan: BatchPlan,
         precision: str,
-        siblings: list[Engine],
+        siblings: "list[Engine]",
     ) -> None:
         """siblings: the engines over the same language model; this one adds itself."""
         self.model = model
@@ -232,7 +230,7 @@ class Engine:
             finally:
                 self._is_whole = False
 
-    def _hook(self, acting: Engine | None) -> None:
+    def _hook(self, acting: "Engine | None") -> None:
         """Under ZeRO-3, let only `acting` fetch and release weights layer by layer.
 
         DeepSpeed does that in hooks on every layer. Engines over one language model would fetch

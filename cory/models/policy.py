@@ -1,7 +1,5 @@
 """Policies: models that respond to contexts."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -69,13 +67,13 @@ class Policy:
             with self.whole():
                 self.recorded = bundle.recordable(model.lm.eval(), hardware.cuda_graphs is True)
 
-    def as_member(self, config: Config) -> Policy:
+    def as_member(self, config: Config) -> "Policy":
         """This policy, sampling and shown prompts as the run's settings say of its name."""
         self.sampling = config.own_sampling(self.name)
         self.texts = self.bundle.texts_of(config.model_of(self.name), config.key_of(self.name))
         return self
 
-    def reference(self, name: str) -> Policy:
+    def reference(self, name: str) -> "Policy":
         """The frozen reference of its bundle, which responds under this name."""
         reference = copy.copy(self)
         reference.name, reference.frozen = name, True
@@ -129,7 +127,7 @@ class Policy:
         return self._engine.version if self._engine and own and not self.frozen else 0
 
     @property
-    def served(self) -> Served | None:
+    def served(self) -> "Served | None":
         """The server that samples for it; None: it samples here, as a full copy's reference."""
         return None if self.frozen and self._model.base is None else self.bundle.served
 
@@ -390,7 +388,6 @@ class PPOPolicy(Policy):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         vars(self).update({name: state[name] for name in CARRIED})
         self.scale.moments = RunningMoments(**state["moments"])
         self.scale.baselines = dict(state["baselines"])

@@ -4,8 +4,6 @@ Every request carries all that decides its answer: the tokens of the context, th
 a seed. So a request that failed is sent again, also to another server, and gets the same answer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import json

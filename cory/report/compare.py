@@ -143,7 +143,6 @@ def play_across(run_dirs: Sequence[Path], scores_to: Path | None, figure_to: Pat
 
 
 def main() -> None:
-    """The command line."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     add = parser.add_argument

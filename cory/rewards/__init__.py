@@ -71,7 +71,6 @@ class WeightedSum(Reward):
         }
 
     def at(self, done: int) -> None:
-        """As `Reward`."""
         for part in self.parts.values():
             part.at(done)
 

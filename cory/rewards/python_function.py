@@ -43,7 +43,6 @@ class PythonReward(Reward):
         load_function("reward.function", config.function)
 
     def at(self, done: int) -> None:
-        """As `Reward`."""
         self.state.global_step = done
 
     def metrics(self) -> Metrics:

@@ -126,7 +126,6 @@ class Told:
     prompts: MaftPrompts
 
     def __call__(self, query: str, own: Turn, others: Sequence[Turn], summary: str | None) -> str:
-        """As `FollowUp`."""
         prompts = self.prompts
         if summary is not None:
             return prompts.follow_up_summary.format(summary=summary, query=query)
@@ -164,7 +163,6 @@ class Identified:
     def contexts(
         self, prompt: Prompt, rounds: Rounds, agent: int, summary: str | None = None
     ) -> Iterator[Context]:
-        """As `DebateWording`."""
         before = len(as_messages(prompt.opening)) - 1  # of the data, which name nobody
         for context in self.wording.contexts(prompt, rounds, agent, summary):
             if isinstance(context, str):

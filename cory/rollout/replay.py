@@ -8,8 +8,6 @@ numbers. So R_i does not depend on i: the expected gradient is that of the sum, 
 noise.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Functions of the user's: a team's episode, `async def play(prompt, team)`, and credit rules."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
@@ -27,16 +25,16 @@ class Team:
         self.iteration = cast.iteration
         self._agents = {name: Agent(name, cast, config) for name in config.agents}
 
-    def __getattr__(self, name: str) -> Agent:
+    def __getattr__(self, name: str) -> "Agent":
         known = list(self.__dict__.get("_agents", ()))
         if name not in known:
             raise AttributeError(f"algorithm.agents has no {name}{nearest(name, known)}")
         return self._agents[name]
 
-    def __getitem__(self, name: str) -> Agent:
+    def __getitem__(self, name: str) -> "Agent":
         return self.__getattr__(name)
 
-    def __iter__(self) -> Iterator[Agent]:
+    def __iter__(self) -> Iterator["Agent"]:
         return iter(self._agents.values())
 
 

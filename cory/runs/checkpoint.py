@@ -120,11 +120,10 @@ class Checkpoints:
         places = self._places()
         return f"the last good one is {places[0]}" if places else "there is none before it"
 
-    def end(self, keep: bool) -> None:
-        """Of a finished run: remove all checkpoints, or all but the newest, which can go on."""
+    def end(self) -> None:
+        """Of a finished run: remove all checkpoints."""
         if distributed.rank() == 0:
-            for place in self._places()[keep:]:
-                shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _places(self) -> list[Path]:
         """Folders of complete checkpoints, newest first."""

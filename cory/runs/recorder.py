@@ -207,7 +207,6 @@ class Recorder:
             )
         for path, content in kept.items():
             keep_lines(path, content)
-        (self.run_dir / RECORD).unlink(missing_ok=True)  # of a finished run that goes on
         if self.config.wandb.mode != "disabled":
             self.mirrors.append(WandbMirror(self.config, self.run_dir, self.commit))
         if self.config.tensorboard:

@@ -14,15 +14,14 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import Config, ConfigError, MaftConfig, flat, require
+from cory.config import ConfigError, flat, require
 from cory.runs.files import write_whole
 
 SETTINGS = "config.yaml"
-ITERATIONS_KEY = "algorithm.iterations"  # the setting that may grow
 # settings that may differ between two starts of the same run
 FREE = (
-    *("hardware", "run_dir", "sweep", "parallel_runs", "objective", "wandb", "tensorboard"),
-    *("checkpoint_every", "export_every", "keep_last", "keep_state", "keep_best", "keep_best_mode"),
+    *("hardware", "run_dir", "sweep", "parallel_runs", "wandb", "tensorboard"),
+    *("checkpoint_every", "export_every", "keep_last", "keep_best", "keep_best_mode"),
 )
 OVERRIDES = "overrides.txt"
 METRICS = "metrics.jsonl"
@@ -80,10 +79,8 @@ def comparable_settings(cfg: DictConfig) -> dict[str, Any]:
 
 
 def settings_digest(cfg: DictConfig) -> str:
-    """A hash of the settings that must be the same when a run goes on; its length may grow."""
-    settings = comparable_settings(cfg)
-    settings.pop(ITERATIONS_KEY, None)
-    text = json.dumps(settings, sort_keys=True, default=str)
+    """A hash of the settings that must be the same when a run goes on."""
+    text = json.dumps(comparable_settings(cfg), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -141,19 +138,16 @@ def require_agents(run_dir: Path, said: str) -> DictConfig:
     return settings
 
 
-def prepare(run_dir: Path, cfg: DictConfig, config: Config, words: list[str]) -> bool:
+def prepare(run_dir: Path, cfg: DictConfig, words: list[str]) -> bool:
     """Write the settings into the run directory; False where the run in it is complete.
 
-    ConfigError for the directory of another run, and for a run that cannot have the iterations
-    that are asked for.
+    ConfigError for the directory of another run.
 
     words: as typed, for overrides.txt
     """
     require_own(run_dir)
     if (run_dir / METRICS).exists():  # else a start was refused before anything was done
         theirs, ours = comparable_settings(read_settings(run_dir)), comparable_settings(cfg)
-        earlier = int(theirs.pop(ITERATIONS_KEY, 0))
-        ours.pop(ITERATIONS_KEY)
         other = [key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key)]
         key = min(other, key=lambda key: (not key.endswith(".name"), key), default="")
         require(
@@ -161,48 +155,12 @@ def prepare(run_dir: Path, cfg: DictConfig, config: Config, words: list[str]) ->
             f"run_dir={run_dir} holds a run with {key}={theirs.get(key)}, not {ours.get(key)}; "
             f"repeat what it was begun with ({OVERRIDES} lists it), or choose another run_dir",
         )
-        if is_complete(run_dir, config):
+        if read_record(run_dir) is not None:
             print(f"{run_dir} is complete; delete it to run it again")
             return False
-        require_extensible(run_dir, config, earlier)
         print(f"goes on with the run in {run_dir} (delete it to start afresh)")
     write_settings(run_dir, cfg, words)
     return True
-
-
-def require_extensible(run_dir: Path, config: Config, earlier: int) -> None:
-    """ConfigError unless a run of `earlier` iterations can have those of `config`."""
-    wanted = config.algorithm.iterations
-    if wanted == earlier:
-        return
-    states = (run_dir / CHECKPOINTS).glob(f"*/{MANIFEST}")
-    goes_on = any(path.parent.suffix != PART for path in states)
-    obstacle = why_it_cannot_grow(config, earlier) if goes_on else None
-    if wanted < earlier:
-        obstacle = "a run can be given more iterations, not fewer; choose another run_dir"
-    elif read_record(run_dir) is not None and not goes_on:
-        obstacle = (
-            f"it is finished and kept no training state: run it again with keep_state=true, or "
-            f"begin a new run from its agents with init_from={run_dir}"
-        )
-    said = f"run_dir={run_dir} holds a run of {ITERATIONS_KEY}={earlier}, and cannot go on to"
-    require(obstacle is None, f"{said} {wanted}: {obstacle}")
-
-
-def why_it_cannot_grow(config: Config, earlier: int) -> str | None:
-    """Why a run of so many iterations cannot be the first part of a longer one; None: it can."""
-    algorithm = config.algorithm
-    if algorithm.follows_run_length():
-        keys = f"algorithm.schedule={algorithm.schedule}, algorithm.warmup={algorithm.warmup:g}"
-        return f"{keys} ran over these iterations; begin a new run"
-    if getattr(algorithm, "iterations_per_epoch", 1) is None:
-        return "with algorithm.iterations_per_epoch=null they learn from one set of games"
-    rounds = isinstance(algorithm, MaftConfig) and algorithm.start == "previous"
-    for group, model in config.models.items() if rounds and earlier == 1 else ():
-        if model.precision != "fp32":
-            key = f"{group}.precision={model.precision}"
-            return f"of a single one agents are kept in {key}, not in float32"
-    return None
 
 
 def runs_below(folder: Path) -> list[Path]:
@@ -224,12 +182,6 @@ def read_benchmarks(run_dir: Path) -> dict[str, Any]:
     """The scores of a run's agents in benchmarks: by agent, then by benchmark."""
     path = run_dir / AGENTS / BENCHMARKS
     return json.loads(path.read_bytes()) if path.is_file() else {}  # type: ignore[no-any-return]
-
-
-def is_complete(run_dir: Path, config: Config) -> bool:
-    """Whether a run is finished, with the iterations of these settings."""
-    found = (read_record(run_dir) or {}).get("iterations")
-    return bool(found == config.algorithm.iterations)
 
 
 def write_settings(run_dir: Path, cfg: DictConfig, overrides: list[str]) -> None:

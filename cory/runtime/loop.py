@@ -58,7 +58,6 @@ class Loop:
     bar: tqdm = field(init=False)  # of iterations, while `run` works
     saved: int | None = field(default=None, init=False)  # iterations before the newest checkpoint
     pending: Metrics = field(default_factory=dict, init=False)  # what is not logged yet
-    ended: int | None = field(default=None, init=False)  # iterations of the finished run before
     # of keep_best: metric, mode, best value so far and the iteration that has it
     best: tuple[str, str, float, int] | None = field(default=None, init=False)
 
@@ -73,8 +72,7 @@ class Loop:
             self.saved, state = restored
             self.algorithm.load_state_dict(state["algorithm"])
             self.record.start(self.saved, state["record"])
-            self.pending, self.ended = state["metrics"], self.saved if state["ended"] else None
-            self.best, trained = state["best"], state["trained"]
+            self.pending, self.best, trained = state["metrics"], state["best"], state["trained"]
             start = self.saved - trained
         latest: Metrics = {}
         with tqdm(
@@ -114,7 +112,7 @@ class Loop:
         leaving = not last and stopping_anywhere()
         if not trained and (last or leaving or due(iteration, config.checkpoint_every)):
             self._save(iteration + 1, trained=True)
-        if last or due(iteration, config.evaluate_every) or iteration + 1 == self.ended:
+        if last or due(iteration, config.evaluate_every):
             where = f"the evaluation after iteration {iteration + 1} of {iterations}"
             try:
                 self.pending |= self._measure(iteration, where)
@@ -124,8 +122,8 @@ class Loop:
                 raise
         if not last and due(iteration, config.export_every):
             self.export(self.record.run_dir / ITERATIONS / str(iteration + 1), iteration + 1)
-        check_names(config, iteration, self.pending)
         if config.keep_best is not None:
+            check_name(config.keep_best, iteration, self.pending)
             self._keep_best(iteration, config.keep_best, config.keep_best_mode)
         self.record.log(iteration, self.pending)
         return leaving
@@ -214,7 +212,6 @@ class Loop:
             "record": self.record.state_dict(),
             "metrics": self.pending,
             "trained": trained,
-            "ended": done == self.config.algorithm.iterations,
             "best": self.best,
         }
         self.checkpoints.save(done, self.algorithm.agents, state)
@@ -237,18 +234,16 @@ def progress(metrics: Metrics, kinds: Mapping[str, str] = SHOWN) -> str:
     return " | ".join(parts)
 
 
-def check_names(config: Config, iteration: int, metrics: Metrics) -> None:
-    """Refuse an objective or keep_best that an evaluation lacks; note what the first step lacks."""
-    for key in ("objective", "keep_best"):
-        name = getattr(config, key)
-        if name is None or name in metrics:
-            continue
-        of_evaluation = name.startswith(EVALUATION)
-        known = [one for one in metrics if one.startswith(EVALUATION) or not of_evaluation]
-        said, hint = f"{key}={name} is no metric of", nearest(name, known)
-        require(not (of_evaluation and known), f"{said} this run{hint}")
-        if iteration == 0 and not of_evaluation:
-            distributed.note(f"{said} the first iteration{hint}")
+def check_name(name: str, iteration: int, metrics: Metrics) -> None:
+    """Refuse a keep_best that an evaluation lacks; note one that the first step lacks."""
+    if name in metrics:
+        return
+    of_evaluation = name.startswith(EVALUATION)
+    known = [one for one in metrics if one.startswith(EVALUATION) or not of_evaluation]
+    said, hint = f"keep_best={name} is no metric of", nearest(name, known)
+    require(not (of_evaluation and known), f"{said} this run{hint}")
+    if iteration == 0 and not of_evaluation:
+        distributed.note(f"{said} the first iteration{hint}")
 
 
 def due(iteration: int, every: int) -> bool:

@@ -9,7 +9,6 @@ ASSETS = Path(__file__).resolve().parents[1] / "assets"
 
 
 def main() -> None:
-    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="the folder to make")
     parser.add_argument("--team", action="store_true", help="with agents that play episodes")

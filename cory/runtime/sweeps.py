@@ -36,7 +36,6 @@ from cory.runtime.launch import JobFailed
 
 JOBLIB = "hydra_plugins.hydra_joblib_launcher.joblib_launcher.JoblibLauncher"
 FOLDER = "hydra.sweep.dir"
-NO_STATE = ["keep_state=false"]  # of many runs it would fill the disk
 LONGEST = 120  # characters of a folder's name
 # what else has no place in it: init_from=<folder> is read by Hydra, to which = and , mean more
 IN_NAMES = re.compile(r"[^A-Za-z0-9._+-]")
@@ -109,7 +108,7 @@ def jobs_of(sweep: Sweep, words: Sequence[str]) -> list[Job]:
         if key == "seed":
             seeds = list(word.sweep_string_iterator()) if several else [str(word.value())]
     return [
-        Job(name, merged(NO_STATE, run, words, [f"seed={seed}"]), f"{name}/seed{seed}")
+        Job(name, merged(run, words, [f"seed={seed}"]), f"{name}/seed{seed}")
         for name, run in sweep.runs.items()
         for seed in seeds
     ]
@@ -212,7 +211,7 @@ def run_in_parallel(cfg: DictConfig, jobs: int | None = None) -> None:
     cfg: the multi-run's, with Hydra's own; another launcher that is chosen stays
     jobs: how many there are, if known
     """
-    cpu = cfg.hardware.device == "cpu" and cfg.hardware.nodes == 1 and cfg.objective is None
+    cpu = cfg.hardware.device == "cpu" and cfg.hardware.nodes == 1
     at_once = cfg.parallel_runs or max(1, cores() // cfg.hardware.processes) if cpu else 1
     at_once = at_once if jobs is None else min(at_once, jobs)
     if at_once == 1 or not str(cfg.hydra.launcher["_target_"]).endswith(".BasicLauncher"):

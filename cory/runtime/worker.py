@@ -120,7 +120,7 @@ def train(run_dir: Path, config: Config, digest: str) -> None:
         record.finish()
         if config.keep_best is not None and distributed.rank() == 0:
             print(loop.best_agents())
-        checkpoints.end(config.keep_state)
+        checkpoints.end()
     finally:
         record.close()
         for bundle in components.bundles.values():

@@ -23,12 +23,10 @@ from cory.trainers.steps import (
     Clock,
     Stage,
     Stateful,
-    add_step,
+    all_steps,
     export_examples,
     load_states,
-    minibatches,
     optimiser_step,
-    paced,
     require_finite,
     states_of,
 )
@@ -193,16 +191,10 @@ class OfflineTrainer:
         """Epochs over one iteration's examples; mean statistics of all steps."""
         config, policy = self.config, self.policy
         policy.start_update()
-        size, epochs = config.minibatch_size, config.epochs
-        steps = epochs * math.ceil(len(rows) / size)
         stage = Stage(place, config.per_epoch, config.learning_rate)
-        batches = minibatches(rows, size, epochs, self.components.streams.shuffle)
-        checked = checked_update(policy, self.agents)
-        with nullcontext() if self.updates else checked:
-            sums: dict[str, float] = {}
-            for batch in paced(batches, steps, stage, config, policy):
-                if not add_step(sums, self._minibatch(batch)):
-                    break
+        stream, step = self.components.streams.shuffle, self._minibatch
+        with nullcontext() if self.updates else checked_update(policy, self.agents):
+            sums, steps = all_steps(policy, rows, config.epochs, stage, config, stream, step)
         self.updates += 1
         games, instructions = sums.pop("games"), sums.pop("instructions")
         divisors = dict.fromkeys(("loss", "gradient_norm"), float(steps))
@@ -271,7 +263,6 @@ class OfflineTrainer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         load_states({**self.components.carried, **self.carried}, state)
         self.updates = state["updates"]
         self.order = list(state["order"])

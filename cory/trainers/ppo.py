@@ -46,11 +46,9 @@ from cory.trainers.steps import (
     Clock,
     Stage,
     Stateful,
-    add_step,
+    all_steps,
     load_states,
-    minibatches,
     optimiser_step,
-    paced,
     require_finite,
     states_of,
 )
@@ -242,16 +240,17 @@ class PPOTrainer:
         """Epochs of clipped minibatch steps over one agent's turns; mean statistics of them all."""
         agent.start_update()
         agent.updated = True
-        steps = self.config.epochs * (len(batch) // self.config.minibatch_size)
-        sums: dict[str, float] = {}
-        stream, size = self.components.streams.shuffle, self.config.minibatch_size
-        batches = minibatches(range(len(batch)), size, self.config.epochs, stream)
-        for chosen in paced(batches, steps, stage, self.config, agent):
+        config, stream = self.config, self.components.streams.shuffle
+        steps = config.epochs * (len(batch) // config.minibatch_size)
+
+        def step(chosen: Sequence[int | None]) -> dict[str, float]:
             objective = self._objective(agent, batch, estimate, torch.tensor(chosen))
             tokens = batch.attention_mask[chosen].sum(1).tolist()
-            step = optimiser_step(agent, chosen, self.components.plan.microbatch, objective, tokens)
-            if not add_step(sums, {key: value / steps for key, value in step.items()}):
-                break
+            plan = self.components.plan
+            numbers = optimiser_step(agent, chosen, plan.microbatch, objective, tokens)
+            return {key: value / steps for key, value in numbers.items()}
+
+        sums, _ = all_steps(agent, range(len(batch)), config.epochs, stage, config, stream, step)
         sums["steps"] = float(steps)
         return {f"ppo/{key}/{agent.name}": value for key, value in sums.items()}
 
@@ -270,7 +269,6 @@ class PPOTrainer:
         return states_of(self._stateful)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         load_states(self._stateful, state)
 
     @property

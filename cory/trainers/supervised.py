@@ -1,11 +1,9 @@
 """Supervised fine-tuning on examples that are collected anew in every iteration."""
 
-from __future__ import annotations
-
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +20,10 @@ from cory.trainers.sanity_checks import checked_update
 from cory.trainers.steps import (
     Clock,
     Stage,
-    add_step,
+    all_steps,
     export_examples,
     load_states,
-    minibatches,
     optimiser_step,
-    paced,
     require_finite,
     states_of,
 )
@@ -149,13 +145,8 @@ class SupervisedTrainer:
     ) -> Metrics:
         """Epochs over one policy's examples; mean statistics of all steps."""
         policy.start_update(dropout=True)
-        size = self.config.minibatch_size
-        expected = epochs * math.ceil(len(examples) / size)
-        batches = minibatches(examples, size, epochs, self.components.streams.shuffle)
-        sums: dict[str, float] = {}
-        for batch in paced(batches, expected, stage, self.config, policy):
-            if not add_step(sums, self._minibatch(policy, batch)):
-                break
+        stream, step = self.components.streams.shuffle, partial(self._minibatch, policy)
+        sums, _ = all_steps(policy, examples, epochs, stage, self.config, stream, step)
         steps, whole, count = (sums.pop(key) for key in ("steps", "whole", "count"))
         divisors = {"loss": whole, "gradient_norm": steps}
         return {
@@ -193,6 +184,5 @@ class SupervisedTrainer:
         return states_of(self.components.carried) | {"updates": dict(self.updates)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
         load_states(self.components.carried, state)
         self.updates = dict(state["updates"])

@@ -95,7 +95,6 @@ def test_a_teacher_behind_an_endpoint_plays_is_imitated_and_played_against(
         *("algorithm.sampling.min_response_tokens=40", "algorithm.sampling.max_response_tokens=40"),
         *("task.max_prompt_tokens=24", "task.texts.line='{name}{text};'", "algorithm.iterations=1"),
         "evaluation.before=false",  # it would ask the endpoint, too
-        "keep_state=false",  # from which the run would go on
     ]
     base = [word for word in IMITATION if not word.startswith("algorithm.endpoint=")]
     finished(start(base, "taught", *endpoint))

@@ -96,7 +96,6 @@ hardware.server.address=localhost:80 -> must be http://host:port of a server, wi
 hardware.server.gpus='0' -> needs hardware.device=cuda, got cpu
 hardware.sampler=vllm ; model.sharing=adapters ; model.adapter.rank=513
     -> model.adapter.rank=513: must be at most 512 with hardware.sampler=vllm
-parallel_runs=2 ; objective=x -> must be 1 with objective
 algorithm.credit=meen -> must be one of all, mean, later, counterfactual, resampled, or <f
 model.compute_precision=tf32
     -> needs a GPU: hardware.device=cpu computes float32 products exactly

@@ -137,10 +137,9 @@ def test_an_unfinished_checkpoint_is_no_checkpoint(saved: Saved) -> None:
     assert not part.exists()  # or every kill would leave its own
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_what_is_kept_where_a_run_ends(saved: Saved, keep: bool) -> None:
-    saved.checkpoints.end(keep)
-    assert [p.name for p in saved.folder.glob("*")] == ["000003"] * keep
+def test_a_run_that_ends_keeps_none(saved: Saved) -> None:
+    saved.checkpoints.end()
+    assert not saved.folder.exists()
 
 
 def test_only_the_last_ones_are_kept(config_of: ConfigOf, tmp_path: Path) -> None:

@@ -103,7 +103,6 @@ def run(tmp_path: Path, config_of: ConfigOf) -> Run:
 
 @pytest.mark.parametrize("torn", [b"", b'{"iteration": 3'])
 def test_lines_behind_the_checkpoint_are_cut_off(run: Run, torn: bytes) -> None:
-    (run.run_dir / "record.json").touch()  # of a finished run, which can be given more iterations
     if torn:
         path = run.run_dir / "metrics.jsonl"
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]) + torn)
@@ -111,7 +110,6 @@ def test_lines_behind_the_checkpoint_are_cut_off(run: Run, torn: bytes) -> None:
     kept = run.again(run.state)
     assert kept == dict(zip(NAMES, (three, three, [0, 0, 1, 1, 2, 2, 3], three), strict=True))
     assert run.last == {"reward": 0.5}
-    assert not (run.run_dir / "record.json").exists()
 
 
 def test_without_a_checkpoint_the_records_begin_anew(run: Run) -> None:
@@ -122,9 +120,7 @@ def test_without_a_checkpoint_the_records_begin_anew(run: Run) -> None:
 def test_what_the_checkpoint_relies_on_has_to_be_there(run: Run, name: str) -> None:
     path = run.run_dir / name
     path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
-    (run.run_dir / "record.json").touch()
     others = {name: (run.run_dir / name).read_bytes() for name in NAMES}
     with pytest.raises(ConfigError, match=f"^{path} is not what the run has written"):
         run.again(run.state)
     assert {name: (run.run_dir / name).read_bytes() for name in NAMES} == others
-    assert (run.run_dir / "record.json").exists()

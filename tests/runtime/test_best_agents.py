@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cory.config import ConfigError
-from cory.runtime.loop import Loop, check_names
+from cory.runtime.loop import Loop, check_name
 from tests.support.commands import metrics
 from tests.support.composing import parsed
 
@@ -62,17 +62,17 @@ def test_a_run_that_repeats_iterations_ends_with_the_same_agents(tmp_path, saved
     assert again.kept() == 5
 
 
-@pytest.mark.parametrize("key", ["keep_best", "objective"])
-def test_a_metric_that_no_evaluation_has_is_refused_with_the_nearest(key: str, capsys) -> None:
-    config = parsed(f"{key}=eval/score/agent_1", "evaluate_every=1")
-    check_names(config, 0, {METRIC: 0.5})  # not evaluated yet
-    check_names(config, 0, {"eval/score/agent_1": 0.5})
-    with pytest.raises(ConfigError, match=rf"{key}=.* did you mean eval/score/agent_0"):
-        check_names(config, 0, {METRIC: 0.5, "eval/score/agent_0": 0.5})
-    config = parsed(f"{key}=objective/scor/agent_0")
+def test_a_metric_that_no_evaluation_has_is_refused_with_the_nearest(capsys) -> None:
+    name = "eval/score/agent_1"
+    check_name(name, 0, {METRIC: 0.5})  # not evaluated yet
+    check_name(name, 0, {name: 0.5})
+    with pytest.raises(ConfigError, match=r"keep_best=.* did you mean eval/score/agent_0"):
+        check_name(name, 0, {METRIC: 0.5, "eval/score/agent_0": 0.5})
     for iteration in (0, 1):  # it may come later, and is noted once
-        check_names(config, iteration, {METRIC: 0.5})
-    said = f"note: {key}=objective/scor/agent_0 is no metric of the first iteration; did you mean"
+        check_name("objective/scor/agent_0", iteration, {METRIC: 0.5})
+    said = (
+        "note: keep_best=objective/scor/agent_0 is no metric of the first iteration; did you mean"
+    )
     assert capsys.readouterr().err == f"{said} {METRIC}?\n"
 
 

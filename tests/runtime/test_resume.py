@@ -1,6 +1,5 @@
-"""Nothing is lost: killed, stopped, out of disk, diverged, gone on with to more iterations."""
+"""Nothing is lost: killed, stopped, out of disk, diverged, ended by a user's function."""
 
-import json
 import math
 import sys
 from collections.abc import Callable
@@ -112,6 +111,7 @@ EVEN = (
     *("evaluate_every=2", "samples_every=2", "checkpoint_every=1", "hardware.microbatch_size=2"),
     *("algorithm=cory", "algorithm.swap_every=3", "algorithm.score_scaling=normalise"),
     *("algorithm.kl_controller=adaptive", "algorithm.minibatch_size=4"),
+    *("reward=python", "reward.function=mine.py:score"),
 )
 
 
@@ -132,8 +132,21 @@ AGAIN = (
     *("algorithm.resample_equal_groups=2", "algorithm.minibatch_size=4"),
     "algorithm.credit=counterfactual",
 )
+# They raise in the evaluation after the second iteration, where there is a file `fails`.
 MINE = """
+from pathlib import Path
+
+def look(done):
+    if done == 2 and Path("fails").exists():
+        Path("fails").unlink()
+        raise ValueError("it fails once")
+
+def score(completions, trainer_state, **columns):
+    look(trainer_state.global_step)
+    return [text.count("e") / 10 for text in completions]
+
 async def play(prompt, team):
+    look(team.iteration)
     first, second = await team.one.say(prompt.text), await team.two.say(prompt.text)
     return float("e" in first.text + second.text)
 """
@@ -146,23 +159,23 @@ PAIR = (
 
 
 @pytest.mark.parametrize("words", [EVEN, AGAIN, PAIR], ids=["cory", "drawn again", "pair"])
-def test_an_extended_run_ends_as_one_of_that_length(run, tmp_path, words: tuple[str, ...]) -> None:
+def test_a_run_that_failed_ends_as_if_it_had_not(run, tmp_path, words: tuple[str, ...]) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     whole = run("run_dir=whole", "algorithm.iterations=4", *words)
     assert whole.wait() == 0, whole.err
     drawn = [line.get("rollout/prompts_redrawn", 1) for line in metrics(tmp_path / "whole")]
-    assert drawn[0] and drawn[-1]  # in the first run, and in its longer form
-    short = run("run_dir=x", "algorithm.iterations=2", *words)
-    assert short.wait() == 0, short.err
-    assert [p.name for p in (tmp_path / "x" / "checkpoints").iterdir()] == ["000002"]
-    first = (tmp_path / "x/metrics.jsonl").read_bytes()
-    longer = run("run_dir=x", "algorithm.iterations=4", *words)
-    assert longer.wait() == 0, longer.err
-    assert "goes on with the run in x" in longer.out
-    assert (tmp_path / "x/metrics.jsonl").read_bytes().startswith(first)
+    assert drawn[0] and drawn[-1]  # before and after the failure
+    (tmp_path / "fails").touch()
+    failed = run("run_dir=x", "algorithm.iterations=4", *words)
+    assert failed.wait() == 1 and "it fails once" in failed.err
+    assert (tmp_path / "x" / "checkpoints" / "000002").is_dir()
+    assert len(metrics(tmp_path / "x")) == 1
+    again = run("run_dir=x", "algorithm.iterations=4", *words)
+    assert again.wait() == 0, again.err
+    assert "goes on with the run in x" in again.out
     for name in ("metrics.jsonl", "samples.jsonl"):
         assert (tmp_path / "x" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert files(tmp_path / "x/agents") == files(tmp_path / "whole/agents")
-    assert json.loads((tmp_path / "x/record.json").read_text())["iterations"] == 4
-    again = run("run_dir=x", "algorithm.iterations=4", *words)
-    assert again.wait() == 0 and "is complete" in again.out
+    assert not (tmp_path / "x" / "checkpoints").exists()
+    once_more = run("run_dir=x", "algorithm.iterations=4", *words)
+    assert once_more.wait() == 0 and "is complete" in once_more.out

@@ -1,7 +1,6 @@
-"""The jobs of a sweep, and the number that each tells a sweeper."""
+"""The jobs of a sweep, and what Hydra is told of each."""
 
 import json
-import math
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,10 +13,9 @@ from hydra.core.utils import JobReturn, JobStatus
 from cory import train
 from cory.config import ConfigError
 from cory.config.names import Sweep
-from cory.runs.run_dir import METRICS, RECORD, read_settings, settings_digest
+from cory.runs.run_dir import METRICS, RECORD, read_settings
 from cory.runtime.launch import JobFailed
 from cory.runtime.sweeps import folder_name, in_stages, jobs_of
-from cory.train import objective_of
 from tests.support.commands import Command, metrics, until, workers
 from tests.support.composing import compose_config
 from tests.support.warm import WarmCommand
@@ -28,8 +26,7 @@ def test_a_job_for_every_run_and_seed() -> None:
     jobs = jobs_of(sweep, ["sweep=x/s", "k=2"])
     assert [job.place for job in jobs] == ["x/a/seed0", "x/a/seed1", "x/b/seed0", "x/b/seed1"]
     own = ["experiment=e", "k=2", "sweep=x/s", "seed=0"]
-    assert jobs[0].words == ["keep_state=false", *own]
-    assert "keep_state=true" in jobs_of(sweep, ["keep_state=true"])[0].words
+    assert jobs[0].words == own
     assert [job.place for job in jobs_of(sweep, ["seed=7"])] == ["x/a/seed7", "x/b/seed7"]
     assert [job.name for job in jobs_of(sweep, ["seed=range(0,3)"])] == ["x/a"] * 3 + ["x/b"] * 3
     with pytest.raises(ConfigError, match=r"k=2,3: a sweep has one value of each setting but"):
@@ -125,21 +122,3 @@ def test_each_job_tells_its_own_number_and_failed_ones_are_told_as_failed(
         assert [one.return_value for one in told[:2]] == pytest.approx([0.8, 1.0])
         with pytest.raises(JobFailed):
             _ = told[2].return_value
-
-
-def test_the_nearest_metric_is_named(tmp_path: Path) -> None:
-    final = {SCORE: 0.5, "role/agent_0": 1.0, "lost": math.nan}
-    (tmp_path / RECORD).write_text(json.dumps({"final": final}))
-    assert objective_of(tmp_path, SCORE) == 0.5
-    assert objective_of(tmp_path, None) is None
-    with pytest.raises(ConfigError, match=rf"no such metric; did you mean {SCORE}\?"):
-        objective_of(tmp_path, "evl/score/agent_0")
-    with pytest.raises(ConfigError, match="is nan, not a number"):
-        objective_of(tmp_path, "lost")
-
-
-def test_a_run_with_an_objective_is_the_same_run() -> None:
-    """An unfinished run goes on with another one, or without."""
-    plain, told = compose_config(), compose_config(f"objective={SCORE}")
-    assert (plain.objective, told.objective) == (None, SCORE)
-    assert settings_digest(told) == settings_digest(plain)
