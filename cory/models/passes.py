@@ -7,7 +7,6 @@ The memory of keys and values is taken once, instead of copied at every token.
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from inspect import signature
-from os.path import commonprefix
 from typing import Any
 
 import torch
@@ -18,11 +17,6 @@ from transformers.cache_utils import DynamicLayer
 
 from cory.functional.logprobs import padded
 from cory.models.actor_critic import products
-from cory.models.attention import EAGER
-
-# A beginning that all contexts share has a pass of its own, which shorter ones are not worth: with
-# 160 such tokens before questions of 21, GRPO's iteration takes 0.89 of its processor time.
-SHARED_AT_LEAST = 16
 
 
 class Route:
@@ -67,20 +61,6 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]  # mypy does not read the 
         if self.across and after - before > 1:  # many queries are faster with them token by token
             return self.keys.contiguous(), self.values
         return self.keys, self.values
-
-    def spread(self, rows: Tensor, places: Tensor) -> None:
-        """Make a row of each of these, whose tokens are those at its `places`.
-
-        rows: (B, 1) int64, perhaps the same several times
-        places: (B, tokens) int64
-        """
-        memory = []
-        for states in self.memory:
-            new = states.new_empty(len(places), *states.shape[1:])
-            new[:, :, : places.shape[1]] = states.transpose(1, 2)[rows, places].transpose(1, 2)
-            memory.append(new)
-        self._hold(*memory)
-        self._show(places.shape[1])
 
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keep these rows only, in this order; a row may be kept several times."""
@@ -136,7 +116,7 @@ def cache_for(model: PreTrainedModel, room: int) -> DynamicCache:
     It holds all of them also where a layer attends to a window of tokens: the masks of its passes
     are then those of a pass without a cache, and rows can be shared and recorded.
     """
-    across = model.device.type == "cpu" and model.config._attn_implementation in EAGER
+    across = model.device.type == "cpu" and model.config._attn_implementation == "eager"
     layers = DynamicCache(config=model.config).layers
     cache = DynamicCache()
     cache.layers = [RoomyLayer(room, across) for _ in layers]
@@ -151,50 +131,21 @@ def prefill(
     pad_id: int,
     route: Route,
 ) -> tuple[Tensor, Tensor]:
-    """Read the contexts into an empty cache; several equal ones, and what all begin with, once.
+    """Read the contexts into an empty cache; several equal ones once.
 
-    With 84 tokens before groups of 8 responses of 32, equal ones read once take GRPO's iteration to
-    0.89 of its processor time.
-
-    All padding lies before a row's first token, as in a pass over the rows alone: windows of
-    attention, and biases of distance, count the places between two tokens.
+    With 84 tokens before groups of 8 responses of 32 it takes GRPO's iteration to 0.89 of its
+    processor time.
 
     contexts: B lists of token ids, none empty
     cache: holds B rows afterwards
-    route: rows are equal, and begin alike, where their adapter is the same, too
+    route: rows are equal where their adapter is the same, too
     returns: (B, 1, H) last hidden states of each context, mask (B, P) bool of what the cache holds
     """
     device = model.device
     rows = [*zip(route.of, map(tuple, contexts), strict=True)]
     first = {row: number for number, row in reversed([*enumerate(rows)])}
-    distinct = sorted(first, key=first.__getitem__)
-    groups = {name: [row for own, row in distinct if own == name] for name, _ in distinct}
-    # of each, at least one token is left, from whose state the first token is sampled
-    alike = {
-        name: min(len(commonprefix(own)), min(map(len, own)) - 1)  # noqa: RUF071  no paths
-        for name, own in groups.items()
-    }
-    # of each row, as many as the longest has behind the beginning are read in a pass of their own
-    last = max(len(row) - alike[name] for name, row in distinct)
-    longest = max(map(len, contexts))
-    if len(distinct) == len(groups) or longest - last < SHARED_AT_LEAST:
-        alike, last = dict.fromkeys(groups, 0), longest
-    shared = max(alike.values())
-    begun = torch.tensor([[max(0, len(row) - last)] for _, row in distinct], device=device)
-    columns = torch.arange(shared, device=device) - (shared - begun)  # (rows, shared)
-    held = columns >= 0
-    if shared:
-        route([first[name, own[0]] for name, own in groups.items()])
-        # in an empty row nothing could be attended to
-        beginnings = [own[0][: alike[name] or 1] for name, own in groups.items()]
-        ids, mask = (t.to(device) for t in padded(beginnings, pad_id, "left"))
-        read(model, ids, mask, cache)
-        of = torch.tensor([[[*groups].index(name)] for name, _ in distinct], device=device)
-        columns += torch.tensor([[shared - alike[name]] for name, _ in distinct], device=device)
-        for layer in cache.layers:
-            layer.spread(of, columns.clamp(min=0))
-    ids, mask = (t.to(device) for t in padded([row[-last:] for _, row in distinct], pad_id, "left"))
-    held = torch.cat([held, mask], dim=1)
+    distinct = list(dict.fromkeys(rows))
+    ids, held = (t.to(device) for t in padded([row for _, row in distinct], pad_id, "left"))
     route([first[row] for row in distinct])
     states = read(model, ids, held, cache)
     if len(distinct) < len(rows):
