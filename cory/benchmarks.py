@@ -29,7 +29,7 @@ from cory.models.bundle import ModelBundle
 from cory.models.loading import readable
 from cory.models.lora import DESCRIPTION, load_adapter
 from cory.models.tokenization import apart, opens
-from cory.report.numbers import aligned
+from cory.report.runs import aligned
 from cory.runs.files import write_whole
 from cory.runs.recorder import device_name
 from cory.runs.run_dir import AGENTS, BENCHMARKS, read_benchmarks, require_agents

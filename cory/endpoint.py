@@ -1,4 +1,7 @@
-"""A chat model behind an OpenAI-compatible endpoint: requests in parallel, replies kept on disk."""
+"""A chat model behind an OpenAI-compatible endpoint: requests in parallel, replies kept on disk.
+
+And an agent that is such a model.
+"""
 
 import hashlib
 import json
@@ -12,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from cory import distributed
-from cory.config import ConfigError, EndpointConfig, require
-from cory.episode import Message
+from cory.config import ConfigError, EndpointConfig, SamplingConfig, require
+from cory.episode import TEXT_ONLY, Asked, Context, Message, Turn, as_messages, as_text
 from cory.models.tokenization import apart
 from cory.runs.files import append_lines, keep_lines, read_lines, whole_lines
 
+REPLIES = "endpoint.jsonl"  # in the run directory: replies to agents
 Name = tuple[str, str]  # of a request: its key, and a digest of its content and settings
 
 TOO_LONG = "too_long"  # finish reason of a request that the server refuses for its length
@@ -191,3 +195,43 @@ def client_of(config: EndpointConfig) -> Any:
     return openai.OpenAI(
         api_key=key, base_url=config.base_url, timeout=config.timeout, max_retries=config.retries
     )
+
+
+@dataclass
+class EndpointActor:
+    """An `Actor`. Its sampling is the endpoint's own settings'.
+
+    Replies are stored by the keys of what is asked, so that a restarted run pays for none of them
+    twice, whatever it asks at once; so is what the server found too long.
+    """
+
+    name: str
+    endpoint: Endpoint
+
+    def turns(
+        self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
+    ) -> list[Turn | None]:
+        """As `Actor`; limit, sampling and random numbers are not used."""
+        asks = [Ask(one.key, as_messages(one.context), shorter=True) for one in asked]
+        replies = self.endpoint.complete(asks)
+        return [
+            None
+            if reply.finish_reason == TOO_LONG
+            else Turn(
+                agent=self.name,
+                role=one.role,
+                round=one.round,
+                context=as_text(one.context),
+                asked=one.context,
+                response=reply.text.strip(),
+                context_ids=[],
+                response_ids=TEXT_ONLY,
+                cut_off=reply.finish_reason == "length",
+                thinking=reply.thinking,
+            )
+            for one, reply in zip(asked, replies, strict=True)
+        ]
+
+    def fits(self, context: Context, limit: int) -> bool:
+        """As `Actor`: the server checks that itself."""
+        return True

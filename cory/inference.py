@@ -115,7 +115,7 @@ class TrainedTeam:
             agent is None or agent in self.actors,
             f"agent={agent}: {self.run_dir} has {', '.join(self.actors)}",
         )
-        play = self._play() if agent is None else single_turn(agent)
+        play = self.play() if agent is None else single_turn(agent)
         sampling = self.config.algorithm.sampling
         limit = sampling.max_response_tokens if max_tokens is None else max_tokens
         require(limit >= 1, f"max_tokens={limit}: must be at least 1")
@@ -167,7 +167,7 @@ class TrainedTeam:
             store_as_products(bundle.pretrained)
         return policies
 
-    def _play(self) -> Play:
+    def play(self) -> Play:
         """Who speaks when, seeing what."""
         algorithm = self.config.algorithm
         if isinstance(algorithm, CoryConfig):

@@ -330,7 +330,7 @@ def longest_context(config: Config) -> int:
         rounds = max(int(algorithm.turns), int(algorithm.evaluation_turns)) - 1
         shown = rounds if config.model.chat else min(rounds, 1)
         return query + shown * (agents * response + (query if config.model.chat else 0))
-    earlier = int(algorithm.policy_count()) - 1
+    earlier = len(algorithm.names()) - 1
     told = getattr(algorithm, "knowledge_transfer", True) or central(config)
     if earlier == 0 or not told:
         return query

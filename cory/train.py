@@ -37,7 +37,7 @@ from cory.runs.run_dir import (
     require_own,
     unfinished_run,
 )
-from cory.runs.signals import STOP_FILE, listen, stop_code, stopping
+from cory.runs.signals import STOP_FILE, listen, saves, stop_code, stopping
 from cory.runtime import sweeps
 from cory.runtime.hydra_setup import (
     CONF,
@@ -46,7 +46,14 @@ from cory.runtime.hydra_setup import (
     refuse_unread,
     run_name,
 )
-from cory.runtime.launch import JobFailed, end_of_command, end_with_parent, launch, refuse_launchers
+from cory.runtime.launch import (
+    FINISHED,
+    JobFailed,
+    end_with_parent,
+    launch,
+    leave,
+    refuse_launchers,
+)
 
 
 def main() -> None:
@@ -71,7 +78,8 @@ def main() -> None:
         code = code and (stop_code() or code)  # a run that finished all the same has
     if code:
         sys.exit(code)
-    end_of_command()
+    if saves():  # a run has worked in this process: to take torch apart would take a second
+        leave(FINISHED)
 
 
 def compose_and_run(args: Namespace, parser: ArgumentParser) -> bool:

@@ -75,7 +75,7 @@ def turns_of(config: Config) -> tuple[float, float]:
     if isinstance(algorithm, VerifierConfig):
         return algorithm.answers_per_question, 2 * algorithm.keep_per_label * epochs
     if not algorithm.holds_debates:
-        return algorithm.policy_count(), algorithm.policy_count() * epochs
+        return len(algorithm.names()), len(algorithm.names()) * epochs
     said = algorithm.agents * algorithm.turns
     if isinstance(algorithm, MaftConfig):  # first answers, and last ones
         return said, algorithm.agents * (epochs + algorithm.critic_epochs)
@@ -101,7 +101,7 @@ def estimated_hours(config: Config, gpu: Gpu) -> float | None:
     every, evaluation = config.evaluate_every, config.evaluation
     times = evaluation.before + (max(1, -(-algorithm.iterations // every)) if every else 1)
     held_out = (evaluation.prompts or SPLIT) * evaluation.samples
-    alone = 0 if isinstance(algorithm, MaftConfig) else algorithm.policy_count()
+    alone = 0 if isinstance(algorithm, MaftConfig) else len(algorithm.names())
     tested = times * (alone + (said if evaluation.team or not alone else 0))
     turns = prompts * ((2 + scored) * said + step * learned) + 2 * held_out * tested
     # side by side: all games of an epoch, all answers for a verifier
@@ -122,7 +122,7 @@ def estimated_hours(config: Config, gpu: Gpu) -> float | None:
 def part_lines(config: Config, parts: list[Part]) -> Iterator[str]:
     """Every part, and sums."""
     model, hardware = config.model, config.hardware
-    agents = config.algorithm.policy_count()
+    agents = len(config.algorithm.names())
     yield (
         f"ESTIMATE for each of {hardware.world} processes, GiB: model={model.name} "
         f"({model.precision}, quantisation {model.quantisation}), agents: {agents} as "

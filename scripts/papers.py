@@ -26,8 +26,7 @@ from archive import Runs
 from pydantic import BaseModel, BeforeValidator
 
 from cory.functional.statistics import mean_interval
-from cory.report.numbers import paired
-from cory.report.runs import EVALUATION, LAST
+from cory.report.runs import EVALUATION, LAST, paired
 
 Cells = str | list[Any]
 # [metric] or [metric, task], of which a metric may stand alone

@@ -5,10 +5,10 @@ from typing import Any
 
 from cory.config import REPLAYED, CoryConfig
 from cory.episode import Episode, Metrics, Prompt, score_of
-from cory.evaluation.probes import probes_of
+from cory.evaluation.evaluate import probes_of
 from cory.functional.credit import mean_over_roles, own_and_later, own_score
 from cory.rollout.scheduler import Cast, Play
-from cory.rollout.team import credit_rule
+from cory.rollout.team import CreditRule, credit_rule
 from cory.trainers.components import Components
 from cory.trainers.ppo import PPOTrainer
 
@@ -79,11 +79,17 @@ def shared_sum(episodes: Iterable[Episode]) -> None:
             turn.credit = total
 
 
+# what agents share an episode's scores by, but for their plain sum
+SHARED: dict[str, CreditRule] = {
+    "mean": mean_over_roles,
+    "later": own_and_later,
+    **dict.fromkeys(REPLAYED, shared_sum),  # less what replays take off
+}
+
+
 def build_cory(config: CoryConfig, components: Components) -> PPOTrainer:
     """A pioneer and its observers, rewarded by the sum of their scores."""
     agents = components.new_ppo_policies(config.names())
-    shared = {"all": shared_sum, "mean": mean_over_roles, "later": own_and_later}
-    shared |= dict.fromkeys(REPLAYED, shared_sum)  # less what replays take off
     roles = Roles(list(agents))
 
     def after_step(iteration: int) -> None:
@@ -111,7 +117,8 @@ def build_cory(config: CoryConfig, components: Components) -> PPOTrainer:
         return by_role
 
     transfer = components.task.observer_context if config.knowledge_transfer else None
-    credit = credit_rule(config.credit, shared) if config.collective_reward else own_score
+    rules = {"all": shared_sum, **SHARED}
+    credit = credit_rule(config.credit, rules) if config.collective_reward else own_score
     return PPOTrainer(
         components,
         agents,

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cory import distributed
 from cory.config import MaftConfig, MemberConfig
-from cory.endpoint import Endpoint
+from cory.endpoint import REPLIES, Endpoint, EndpointActor
 from cory.episode import Episode, Metrics, Prompt, Turn, score_of
 from cory.evaluation.debates import MaftMetrics, shortened_share
 from cory.evaluation.diversity import Diversity
@@ -35,7 +35,6 @@ from cory.models.bundle import ModelBundle
 from cory.models.policy import Policy
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Identified, Plain, SumUp, Told
-from cory.rollout.endpoint_actor import REPLIES, EndpointActor
 from cory.rollout.scheduler import Cast, Play, RollOut, limits_of
 from cory.runs.signals import leave_if_asked
 from cory.tasks import Form, Task

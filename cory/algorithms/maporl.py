@@ -12,8 +12,7 @@ from cory.config import DebateSFTConfig, MaporlConfig
 from cory.config.debate import OF_REFERENCE
 from cory.episode import Episode
 from cory.evaluation.debates import debate_metrics, roll_out_metrics
-from cory.evaluation.evaluate import TeamEvaluator
-from cory.evaluation.probes import probes_of
+from cory.evaluation.evaluate import TeamEvaluator, probes_of
 from cory.functional.credit import DebateCredit, repeats
 from cory.functional.votes import VoteRule
 from cory.models.actor import Actor

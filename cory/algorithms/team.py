@@ -7,20 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from cory import distributed
-from cory.algorithms.cory import shared_sum
-from cory.config import REPLAYED, Config, SamplingConfig, TeamConfig, require
-from cory.endpoint import Endpoint
+from cory.algorithms.cory import SHARED, shared_sum
+from cory.config import Config, SamplingConfig, TeamConfig, require
+from cory.endpoint import REPLIES, Endpoint, EndpointActor
 from cory.episode import Asked, Context, Episode, Metrics, Turn
-from cory.evaluation.evaluate import TeamEvaluator, return_metrics, returns_of
-from cory.evaluation.probes import probes_of
-from cory.functional.credit import mean_over_roles, own_and_later, own_return
+from cory.evaluation.evaluate import TeamEvaluator, probes_of, return_metrics, returns_of
+from cory.functional.credit import own_return
 from cory.functional.statistics import mean
 from cory.models.actor import Actor
 from cory.models.actor_critic import ActorCriticModel, store_as_products
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Policy
 from cory.rewards import Reward
-from cory.rollout.endpoint_actor import REPLIES, EndpointActor
 from cory.rollout.team import CreditRule, credit_rule, team_play
 from cory.runs.export import export_agents
 from cory.runs.run_dir import AGENTS
@@ -63,9 +61,7 @@ def build_team(config: TeamConfig, components: Components) -> PPOTrainer:
         "own": own_return,
         "discounted": partial(own_return, discount=config.turn_discount),
         "sum": shared_sum,
-        "mean": mean_over_roles,
-        "later": own_and_later,
-        **dict.fromkeys(REPLAYED, shared_sum),  # less what replays take off
+        **SHARED,
     }
     evaluator = TeamEvaluator(
         agents,

@@ -95,13 +95,9 @@ class AlgorithmConfig(Settings):
         """The names that blocks of `members` may have."""
         return list(dict.fromkeys(map(self.member_of, self.names())))
 
-    def policy_count(self) -> int:
-        """Policies that learn."""
-        return len(self.names())
-
     def one_engine(self, sharing: str) -> bool:
         """Whether all policies of a model use one engine, one after another."""
-        return self.new_each_training and sharing == "copies" and self.policy_count() > 1
+        return self.new_each_training and sharing == "copies" and len(self.names()) > 1
 
     def rows_sampled(self) -> int:
         """Responses that one model samples at once, where nothing splits them."""

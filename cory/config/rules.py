@@ -233,9 +233,9 @@ def of_answers(config: Config) -> Conflicts:
     for key in (key for key, needs in needing.items() if needs):
         if not getattr(task, "reads_answers", False):
             yield key, f"needs a task with answers (task.answer_column); task={task.name} has none"
-    if evaluation.team and not hasattr(algorithm, "agents") and algorithm.policy_count() == 1:
+    if evaluation.team and not hasattr(algorithm, "agents") and len(algorithm.names()) == 1:
         yield "evaluation.team", f"needs several agents; algorithm={algorithm.name} has one"
-    if "swapped" in probes and algorithm.policy_count() == 1:
+    if "swapped" in probes and len(algorithm.names()) == 1:
         yield "evaluation.probes_of_team", "swapped exchanges policies, and here there is one"
 
 
@@ -318,7 +318,7 @@ def of_server(config: Config) -> Conflicts:
     for group, model in models.items():
         if model.sharing == "adapters" and model.adapter.rank > 512:
             yield f"{group}.adapter.rank", "must be at most 512 with hardware.sampler=vllm"
-        if model.sharing == "copies" and config.algorithm.policy_count() > 1:
+        if model.sharing == "copies" and len(config.algorithm.names()) > 1:
             rule = "needs adapter=lora where several agents learn: a server has one set of weights"
             yield f"{group}.sharing", f"hardware.sampler=vllm {rule}"
 

@@ -4,7 +4,6 @@ A pickle can call any function while it is read. torch's own unpickler (`weights
 tensors, containers and numbers alone. A safetensors file holds nothing else.
 """
 
-import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -127,10 +126,6 @@ def nf4(double: bool, compute: torch.dtype, dtype: torch.dtype, device: Any) -> 
         in it, too
     device: where they are quantised
     """
-    require(
-        importlib.util.find_spec("bitsandbytes") is not None,
-        "quantisation=nf4 needs the package bitsandbytes: pip install bitsandbytes",
-    )
     packing = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",

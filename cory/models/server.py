@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -54,36 +55,29 @@ class ServerGone(ConfigError):
     """The server does not answer, also after all tries; the run saves, and can go on later."""
 
 
+@dataclass(eq=False)
 class Server:
     """Client of a vLLM server, of its adapters or full weights; it starts one without an address.
 
     The first process of a run uses it; the others know that it is there.
     """
 
-    def __init__(
-        self,
-        config: ServerConfig,
-        model: ModelConfig,
-        context: int,
-        adapters: int,
-        log: Path,
-        device: str,
-        leaving: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """context: tokens of the model's context; adapters: that are used side by side.
+    config: ServerConfig
+    model: ModelConfig
+    context: int  # tokens of the model's context
+    adapters: int  # that are used side by side
+    log: Path
+    device: str
+    leaving: Callable[[], bool] = lambda: False  # whether the run is asked to stop
+    base: str = field(default=BASE, init=False)  # the server's own name of the model
+    room: int = field(default=0, init=False)  # tokens of its context, once it answers
+    loaded: dict[str, Path] = field(default_factory=dict, init=False)  # adapters by its names
+    weights: Path | None = field(default=None, init=False)  # in the place of the model's own
+    process: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
+    _session: Any = field(default=None, init=False)  # of the running loop
 
-        leaving: whether the run is asked to stop
-        """
-        self.config, self.model, self.context = config, model, context
-        self.adapters, self.device = adapters, device
-        self.log, self.leaving = log, leaving
-        self.url = config.address or ""
-        self.base = BASE  # the server's own name of it
-        self.room = 0  # tokens of its context, once it answers
-        self.loaded: dict[str, Path] = {}  # adapters by the server's names of them
-        self.weights: Path | None = None  # in the place of the model's own
-        self.process: subprocess.Popen[bytes] | None = None
-        self._session: Any = None  # of the running loop
+    def __post_init__(self) -> None:
+        self.url = self.config.address or ""
 
     def start(self) -> None:
         """Start a server, unless there is an address; `ready` waits until it answers."""

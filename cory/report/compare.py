@@ -23,9 +23,18 @@ import pandas as pd
 from cory.config import nearest
 from cory.functional.statistics import POWER, mean_interval, pairs_needed
 from cory.report.hints import AGENT
-from cory.report.numbers import INTERVAL, aligned, interval_text, paired
 from cory.report.plots import draw, draw_matrix, main_metrics
-from cory.report.runs import end_values, group_runs, judged_by, read_metrics, title
+from cory.report.runs import (
+    INTERVAL,
+    aligned,
+    end_values,
+    group_runs,
+    interval_text,
+    judged_by,
+    paired,
+    read_metrics,
+    title,
+)
 from cory.report.worth import worth_text
 from cory.runs.files import write_whole
 from cory.runs.run_dir import METRICS, RECORD, runs_below

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cory.algorithms.cory import Roles, pioneer_observer
 from cory.algorithms.team import ReturnedOrScored
 from cory.config import CoryConfig, TeamConfig, builder, require
 from cory.evaluation.evaluate import TeamEvaluator, return_metrics
@@ -21,8 +20,7 @@ from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import mean_interval
 from cory.inference import TrainedTeam, load_team
 from cory.models.actor import Actor
-from cory.report.numbers import INTERVAL, interval_text
-from cory.report.runs import group_runs
+from cory.report.runs import INTERVAL, group_runs, interval_text
 from cory.rewards import RunFacts
 from cory.rollout.team import team_play
 from cory.seeding import Streams
@@ -52,8 +50,7 @@ def evaluator_of(team: TrainedTeam, run_dir: Path) -> TeamEvaluator:
         reward = ReturnedOrScored(reward, f"reward={config.reward.name}")
         how["team_metrics"] = partial(return_metrics, algorithm.agents)
     else:
-        transfer = task.observer_context if algorithm.knowledge_transfer else None
-        play = pioneer_observer(Roles(team.names), transfer)
+        play = team.play()
     return TeamEvaluator({}, task, reward, algorithm.sampling, play, speakers(team), **how)
 
 

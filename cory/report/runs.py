@@ -1,17 +1,24 @@
-"""Runs as tables: what they logged, what they ended with, and which of them belong together."""
+"""Runs as tables: what they logged, what they ended with, and which of them belong together.
+
+And numbers as text: differences paired by seed, intervals, aligned columns.
+"""
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from cory.functional.statistics import LEVEL, ROUNDING
 from cory.report.hints import AGENT
 from cory.runs.files import read_lines
 from cory.runs.run_dir import METRICS, comparable_settings, read_settings
 
+INTERVAL = f"{100 * LEVEL:.0f} % interval"
 LAST = 10  # values that the end of a metric of the training is averaged over
 BEFORE, EVALUATION = "before/", "eval/"
 # metric without its last part -> what tables and axes call it
@@ -167,3 +174,26 @@ def short_words(settings: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
             short = leaf if leaves.count(leaf) == 1 else key
             words.append(str(settings[key]) if named else f"{short}={settings[key]}")
     return words
+
+
+def paired(left: pd.Series, right: pd.Series) -> pd.Series:
+    """left - right for each seed that both have, all three indexed by seed.
+
+    What differs by float32's rounding alone is equal.
+    """
+    left, right = left.dropna().align(right.dropna(), join="inner")
+    return (left - right).mask(np.isclose(left, right, rtol=ROUNDING, atol=0), 0.0)
+
+
+def interval_text(low: float, high: float) -> str:
+    """`+0.563 to +0.924`; empty where it is not known (NaN)."""
+    return "" if math.isnan(low) else f"{low + 0.0:+.3f} to {high + 0.0:+.3f}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A table as text: the first column to the left, the others to the right.
+
+    rows: the heads first; columns that have nothing but a head are left out
+    """
+    table = pd.DataFrame(rows[1:], columns=rows[0]).set_index(rows[0][0]).rename_axis(None)
+    return str(table.loc[:, (table != "").any()].to_string())

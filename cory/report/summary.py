@@ -15,8 +15,18 @@ import pandas as pd
 
 from cory.functional.statistics import mean_interval, paired_interval
 from cory.report.hints import AGENT, obstacles, of_agents
-from cory.report.numbers import INTERVAL, aligned, interval_text
-from cory.report.runs import EVALUATION, LAST, PROBED, end_values, judged_by, read_metrics, title
+from cory.report.runs import (
+    EVALUATION,
+    INTERVAL,
+    LAST,
+    PROBED,
+    aligned,
+    end_values,
+    interval_text,
+    judged_by,
+    read_metrics,
+    title,
+)
 from cory.runs.files import read_lines
 from cory.runs.recorder import TRAINING
 from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record

@@ -13,8 +13,7 @@ from omegaconf import OmegaConf
 
 from cory.functional.statistics import mean_interval, pairs_needed
 from cory.report.hints import AGENT
-from cory.report.numbers import paired
-from cory.report.runs import end_values, group_runs, read_metrics
+from cory.report.runs import end_values, group_runs, paired, read_metrics
 from cory.runs.files import read_lines
 from cory.runs.run_dir import SCORES, read_settings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cory import distributed
 from cory.config import OfflineConfig
-from cory.endpoint import Endpoint
+from cory.endpoint import REPLIES, Endpoint, EndpointActor
 from cory.episode import Context, Prompt
 from cory.games.prompts import Form, GamePrompts
 from cory.games.rules import GameRules, GameState
@@ -18,7 +18,6 @@ from cory.games.transcript import FinishedGame, read_games
 from cory.models.actor import Actor
 from cory.models.policy import Policy
 from cory.models.tokenization import Texts
-from cory.rollout.endpoint_actor import REPLIES, EndpointActor
 from cory.rollout.scheduler import Cast, RollOut
 from cory.runs.files import keep_lines, whole_lines
 from cory.seeding import Key, generator
@@ -115,28 +114,24 @@ def fitting(
     return context  # the rules alone, which the task has checked to be short enough
 
 
+@dataclass
 class Opponents:
     """Who can play in a run: its policy, and those that the settings name."""
 
-    def __init__(
-        self,
-        config: OfflineConfig,
-        task: GameTask,
-        policy: Policy,
-        others: Mapping[str, Callable[[], Policy]],
-        run_dir: Path,
-    ) -> None:
-        """others: load agents of other runs, by opponent's name"""
-        self.task = task
-        self.policy = policy
-        self.others = others
-        self.actors: dict[str, Actor] = {policy.name: policy}
-        if "start" in config.played_against.values():
-            self.actors["start"] = policy.reference("start")
-        self.endpoint: Endpoint | None = None
-        if config.asks_endpoint:
-            assert config.endpoint is not None  # settings without one were refused
-            self.endpoint = Endpoint(config.endpoint, run_dir / REPLIES)
+    config: OfflineConfig
+    task: GameTask
+    policy: Policy
+    others: Mapping[str, Callable[[], Policy]]  # load agents of other runs, by opponent's name
+    run_dir: Path
+    endpoint: Endpoint | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.actors: dict[str, Actor] = {self.policy.name: self.policy}
+        if "start" in self.config.played_against.values():
+            self.actors["start"] = self.policy.reference("start")
+        if self.config.asks_endpoint:
+            assert self.config.endpoint is not None  # settings without one were refused
+            self.endpoint = Endpoint(self.config.endpoint, self.run_dir / REPLIES)
             self.actors[ENDPOINT] = EndpointActor(ENDPOINT, self.endpoint)
 
     def seats(self, name: str, kind: str) -> dict[str, Seat]:

@@ -52,10 +52,13 @@ class WandbMirror:
         import wandb  # noqa: PLC0415  half a second, and most runs do without
 
         settings, self.teardown = config.wandb, wandb.teardown
+        kept = run_dir / WANDB_ID  # a resumed run continues under its id
+        if not kept.exists():
+            write_whole(kept, secrets.token_hex(4))
         begin = dict(
             project=settings.project,
             dir=run_dir,
-            id=drawn_once(run_dir / WANDB_ID),
+            id=kept.read_text(encoding="utf-8"),
             resume="allow",
             entity=settings.entity,
             group=settings.group or group_of(config, run_dir),
@@ -146,13 +149,6 @@ def group_of(config: Config, run_dir: Path) -> str:
     own = "" if TIME.match(run_dir.name) else run_dir.name
     own = re.sub(rf"(_|^)seed-?{config.seed}(?!\d)", "", own).strip("_")
     return ", ".join(filter(None, [sweep, config.experiment, own]))[:LONGEST]
-
-
-def drawn_once(file: Path) -> str:
-    """A random name, kept in a file, so that a resumed run continues under it."""
-    if not file.exists():
-        write_whole(file, secrets.token_hex(4))
-    return file.read_text(encoding="utf-8")
 
 
 def print_hints(run_dir: Path) -> None:

@@ -181,12 +181,6 @@ def refuse_launchers() -> None:
         )
 
 
-def end_of_command() -> None:
-    """End this process where a run has worked in it: to take torch apart would take a second."""
-    if saves():
-        leave(FINISHED)
-
-
 def leave(code: int) -> None:
     """End this process; threads of the process group may abort a normal exit."""
     sys.stdout.flush()

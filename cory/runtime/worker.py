@@ -223,7 +223,7 @@ def serve(config: Config, bundle: ModelBundle) -> Served:
         f"{model}.sharing=copies: vLLM replaces tied embeddings wrongly, as {bundle.said} has "
         f"them; with hardware.sampler=vllm take adapter=lora",
     )
-    agents = max(config.algorithm.policy_count(), len(config.algorithm.members()))
+    agents = max(len(config.algorithm.names()), len(config.algorithm.members()))
     log = run_dir / f"server-{model}.log"
     context, device = bundle.context_length, hardware.device
     server = Server(hardware.server, bundle.config, context, agents, log, device, stopping)

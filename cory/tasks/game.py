@@ -42,16 +42,13 @@ class GameTask:
         self.sampler = EpochSampler(self.train_words, stream, words, "task: the words")
 
     def sample(self, count: int) -> list[Prompt]:
-        """The next training words: each once per epoch, epochs in new random orders."""
         return [self.prompt_of(self.sampler.next()) for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
-        """The first `count` words of a split, or all."""
         words = self.train_words if split == "train" else self.test_words
         return [self.prompt_of(word) for word in words[:count]]
 
     def prompt_of(self, text: str) -> Prompt:
-        """The word `text` as a prompt."""
         word = text.strip()
         return Prompt(id=f"word-{word}", text=word, answer=word)
 

@@ -25,7 +25,6 @@ class ImdbTask(PromptsTask):
     config: ImdbConfig
 
     def sample(self, count: int) -> list[Prompt]:
-        """The next training prompts: each review once per epoch, epochs in new random orders."""
         drawn = self.sampler  # one by one: the lengths come from the same stream as the order
         return [self._beginning(drawn.next(), drawn.stream) for _ in range(count)]
 

@@ -109,7 +109,6 @@ class PromptsTask(PromptsForm):
         return [self.sampler.next() for _ in range(count)]
 
     def held_out(self, count: int | None, split: str) -> list[Prompt]:
-        """The first `count` prompts of a split, or all."""
         return self.parts[split][:count]
 
     def _tokens(self, prompt: Prompt) -> int:

@@ -139,8 +139,9 @@ def critic_rows(agent: PPOPolicy, episodes: Sequence[Episode]) -> list[PlainRow]
     ]
 
 
-def critic_batch(agent: PPOPolicy, rows: Sequence[PlainRow], count: int) -> Tensor:
-    """The rows, and absent ones up to `count`, as `critic` of `Batch`."""
+def critic_batch(agent: PPOPolicy, episodes: Sequence[Episode], count: int) -> Tensor:
+    """`critic_rows`, and absent ones up to `count`, as `critic` of `Batch`."""
+    rows = critic_rows(agent, episodes)
     ids, attended, _ = agent.tensors([*rows, *[None] * (count - len(rows))])
     return torch.stack([ids, attended.long()], dim=1)
 

@@ -11,8 +11,7 @@ from torch import Tensor
 from cory import distributed
 from cory.config import REPLAYED, PPOConfig
 from cory.episode import Batch, Episode, Metrics, Prompt, absent_turn, score_of, tokens_of, turns_of
-from cory.evaluation.evaluate import Evaluator, TeamEvaluator
-from cory.evaluation.probes import Probes
+from cory.evaluation.evaluate import Evaluator, Probes, TeamEvaluator
 from cory.functional.advantages import Pool, equal_groups, equal_prompts
 from cory.functional.credit import penalise_overlong
 from cory.functional.logprobs import MAX_LOG_RATIO, corrected_kl, sampled_kl
@@ -28,19 +27,9 @@ from cory.models.policy import PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.replay import replays_of
 from cory.rollout.scheduler import Play, RollOut, limits_of
+from cory.trainers import estimates
 from cory.trainers.components import Components
-from cory.trainers.estimates import (
-    Estimate,
-    agent_metrics,
-    compared,
-    copied_metrics,
-    critic_batch,
-    critic_rows,
-    estimator_of,
-    sampler_weights,
-    value_metrics,
-    without_cut_off,
-)
+from cory.trainers.estimates import Estimate
 from cory.trainers.sanity_checks import CheckedUpdate, check_first_batch, checked_update
 from cory.trainers.steps import (
     Clock,
@@ -86,7 +75,7 @@ class PPOTrainer:
         self.judge: Reward = self.reward or components.reward
         self.credit: str = getattr(self.config, "credit", "")
         self.prompts_drawn = self.config.prompts_drawn()
-        self.estimate = estimator_of(self.config)
+        self.estimate = estimates.estimator_of(self.config)
         task, sampling = components.task, self.config.sampling
         self.evaluate: Evaluator = self.evaluator or TeamEvaluator(
             self.agents, task, self.judge, sampling, self.play, self.actors, probes=self.probes
@@ -105,14 +94,16 @@ class PPOTrainer:
             turns += [absent_turn(t.agent, t.role, t.round) for t in turns[:1]] * missing
             if all(turn.absent for turn in turns):
                 continue  # every debate had ended: there is nothing to learn
-            rows = critic_rows(agent, self.episodes) if self.config.critic == "central" else []
-            batch = agent.annotate(turns, critic_batch(agent, rows, len(turns)) if rows else None)
-            metrics |= agent_metrics(agent, turns, batch)
+            critic = None
+            if self.config.critic == "central":
+                critic = estimates.critic_batch(agent, self.episodes, len(turns))
+            batch = agent.annotate(turns, critic)
+            metrics |= estimates.agent_metrics(agent, turns, batch)
             clock.lap("annotate_s")
             metrics |= self._learn(agent, batch, metrics, iteration)
             clock.lap("update_s")
             require_finite(iteration, metrics)
-        metrics |= copied_metrics(self.episodes)
+        metrics |= estimates.copied_metrics(self.episodes)
         metrics |= self.describe(self.episodes, metrics)
         metrics |= clock.metrics()
         self.after_step(iteration)
@@ -207,20 +198,20 @@ class PPOTrainer:
         first = agent.updates == 0
         if first:
             check_first_batch(agent, batch, so_far)
-        groups = compared(config, self.episodes, agent.name, batch)
+        groups = estimates.compared(config, self.episodes, agent.name, batch)
         taken_off = agent.kl_coef if config.kl_in == "reward" else 0.0
         estimate = self.estimate(batch, groups, taken_off)
-        metrics = value_metrics(agent.name, batch, estimate.returns)
+        metrics = estimates.value_metrics(agent.name, batch, estimate.returns)
         if config.samples_per_prompt > 1:
             own = Pool(batch.credits, groups.own)
             metrics[f"rollout/equal_groups/{agent.name}"] = equal_groups(*(groups.pool or own))
         learnt, turns = batch, turns_of(self.episodes, agent.name)
         if config.sampler_ratio_cap is not None:
-            weights = sampler_weights(turns, batch, config.sampler_ratio_cap)
+            weights = estimates.sampler_weights(turns, batch, config.sampler_ratio_cap)
             # of the clipped loss, too, which is proportional to the size of the advantage
             estimate = estimate._replace(advantages=estimate.advantages * weights)
         if config.overlong == "mask":
-            learnt, estimate = without_cut_off(batch, estimate, turns)
+            learnt, estimate = estimates.without_cut_off(batch, estimate, turns)
         stage = Stage(iteration, config.iterations, agent.config.learning_rate)
         checked = checked_update(agent, self.agents) if first else nullcontext(CheckedUpdate())
         with checked as update:

@@ -104,41 +104,24 @@ class CheckedUpdate:
 def checked_update(
     policy: Policy, agents: Mapping[str, Policy], head_counts: bool = False
 ) -> Iterator[CheckedUpdate]:
-    """Around a policy's first update: `check_first_update`.
+    """Around a policy's first update: it changes the policy's own weights and no others.
+
+    Else FirstUpdateError: runs with adapters that were loaded frozen, or with an optimiser over
+    another agent's weights, look healthy otherwise. An update that may stand still and did is not
+    the policy's first one: the next is checked.
 
     head_counts: the head is what is learnt, so that it may move alone
-
-    An update that may stand still and did is not the policy's first one: the next is checked.
     """
     update, before = CheckedUpdate(), local_fingerprints(agents)
     yield update
     after = local_fingerprints(agents)
-    update.moved = check_first_update(policy, before, after, update.may_stand_still, head_counts)
-
-
-def check_first_update(
-    agent: Policy,
-    before: Fingerprints,
-    after: Fingerprints,
-    may_stand_still: bool,
-    head_counts: bool = False,
-) -> bool:
-    """The update changed the agent's own weights and no others; else FirstUpdateError.
-
-    Runs with adapters that were loaded frozen, or with an optimiser over another agent's weights,
-    look healthy otherwise.
-
-    returns: whether weights have changed, the value head's apart unless it counts; if not, it was
-        allowed
-    """
-    own = {id(weight) for name, weight in agent.engine.trainable.items() if not is_of_head(name)}
-    heads = {id(parameter) for parameter in agent.engine.trainable.values()} - own
+    trainable = policy.engine.trainable
+    own = {id(weight) for name, weight in trainable.items() if not is_of_head(name)}
+    heads = {id(weight) for weight in trainable.values()} - own
     moved = {key for key in after if after[key][1] != before[key][1]}
     foreign = sorted(after[key][0] for key in moved - own - heads)
     if foreign:
-        raise FirstUpdateError(f"{agent.name}: its first update also changed {foreign[0]}")
-    counted = own | heads if head_counts else own
-    has_moved = distributed.any_of(bool(moved & counted))
-    if not has_moved and not may_stand_still:
-        raise FirstUpdateError(f"{agent.name}: its first update changed none of its weights")
-    return has_moved
+        raise FirstUpdateError(f"{policy.name}: its first update also changed {foreign[0]}")
+    update.moved = distributed.any_of(bool(moved & (own | heads if head_counts else own)))
+    if not update.moved and not update.may_stand_still:
+        raise FirstUpdateError(f"{policy.name}: its first update changed none of its weights")

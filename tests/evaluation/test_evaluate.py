@@ -10,8 +10,7 @@ import pytest
 from cory.algorithms.cory import Roles, pioneer_observer
 from cory.config import EvaluationConfig
 from cory.episode import Asked, Episode, Metrics, Prompt
-from cory.evaluation.evaluate import TeamEvaluator, score_metrics
-from cory.evaluation.probes import worth_asking
+from cory.evaluation.evaluate import TeamEvaluator, score_metrics, worth_asking
 from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import mean
 from cory.models.actor import Silent

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from cory.config import ConfigError
 from cory.functional.logprobs import pad_turns
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.bundle import ModelBundle
@@ -73,9 +72,3 @@ def test_gradient_checkpointing_makes_layers_run_again(config_of: ConfigOf) -> N
 def test_unknown_targets_are_refused_with_what_there_is(config_of: ConfigOf) -> None:
     message = refusal(lambda: models_of(config_of, "model.adapter.targets=[q_proj]"))
     assert "q_proj" in message and "this model has c_attn, c_fc, c_proj" in message
-
-
-def test_4_bits_without_the_package_are_refused(config_of: ConfigOf, monkeypatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match="needs the package bitsandbytes"):
-        models_of(config_of, "model.quantisation=nf4")

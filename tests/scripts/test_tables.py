@@ -17,8 +17,8 @@ from figures import draw_curves
 from papers import COMPUTED, Numbers, Table, at_the_end, decimals, load, markdown_of
 from table import write_page
 
-from cory.report.numbers import paired
 from cory.report.plots import panels
+from cory.report.runs import paired
 from cory.runs.run_dir import OVERRIDES, RECORD
 from tests.support.composing import CONF, ROOT, jobs, options
 from tests.support.recorded_runs import record_run

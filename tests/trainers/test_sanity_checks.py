@@ -8,14 +8,8 @@ import torch
 
 from cory.models.engine import Engine
 from cory.models.policy import PPOPolicy
-from cory.trainers import sanity_checks
-from cory.trainers.sanity_checks import (
-    FirstUpdateError,
-    byte_sum,
-    check_first_update,
-    tolerance_of,
-    typical_worst,
-)
+from cory.trainers import ppo, sanity_checks
+from cory.trainers.sanity_checks import FirstUpdateError, byte_sum, tolerance_of, typical_worst
 from tests.support.building import LetterShare, build, steps
 from tests.support.composing import ConfigOf
 
@@ -81,11 +75,11 @@ def test_an_update_that_moves_more_than_its_own_stops_the_run(
 def test_every_agents_first_update_is_checked(config_of: ConfigOf, monkeypatch) -> None:
     checked = []
 
-    def check(agent: PPOPolicy, *others: Any) -> bool:
+    def check(agent: PPOPolicy, *others: Any) -> Any:
         checked.append(agent.name)
-        return check_first_update(agent, *others)
+        return sanity_checks.checked_update(agent, *others)
 
-    monkeypatch.setattr(sanity_checks, "check_first_update", check)
+    monkeypatch.setattr(ppo, "checked_update", check)
     steps(build(config_of(), LetterShare()), 0, 1)
     assert checked == ["agent_0", "agent_1"]  # and no later one
 
