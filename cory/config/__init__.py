@@ -24,11 +24,11 @@ from cory.config.experiment import (
     Config,
     EvaluationConfig,
     HardwareConfig,
+    MemberConfig,
     ServerConfig,
     builder,
     cores,
 )
-from cory.config.members import MemberConfig
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
 from cory.config.names import experiment_names, read_sweep, sweep_names
 from cory.config.offline import InstructionsConfig, OfflineConfig, SpagConfig

@@ -13,6 +13,7 @@ from cory.config.algorithm import SamplingConfig
 from cory.config.base import (
     Conflicts,
     Count,
+    NotNegative,
     Number,
     Positive,
     Settings,
@@ -22,7 +23,6 @@ from cory.config.base import (
     matching,
     require,
 )
-from cory.config.members import OWN, MemberConfig, alike
 from cory.config.model import ModelConfig
 
 
@@ -180,6 +180,28 @@ class WandbConfig(Settings):
     group: Words | None  # None: sweep or experiment, and what varies beside the seed
     tags: list[Annotated[Words, Field(max_length=64)]]  # beside the scale and the commit
     notes: Text | None
+
+
+OF_TEXTS = ("template", "system", "thinking")  # how a model is shown prompts, and read
+OWN = ("learning_rate", "kl_coef")  # null where a block does not say them
+
+
+class MemberConfig(Settings):
+    """Settings of one agent; those that its block does not name are the run's."""
+
+    model: ModelConfig  # chosen by +model@members.<agent>.model=<option>
+    learning_rate: Positive | None  # None: as the algorithm has it
+    kl_coef: NotNegative | None  # None: likewise
+    sampling: SamplingConfig
+
+
+def alike(one: ModelConfig, other: ModelConfig) -> bool:
+    """Whether agents with these settings start from one model in memory.
+
+    Each agent has an adapter of its own, and may be shown prompts in its own way.
+    """
+    own = {key: getattr(other, key) for key in ("adapter", *OF_TEXTS)}
+    return one.model_copy(update=own) == other
 
 
 class Config(Settings):

@@ -21,8 +21,7 @@ from cory.config.base import (
 )
 from cory.config.debate import DebateConfig, MaftConfig, SFTConfig, VerifierConfig
 from cory.config.experiment import Config, option
-from cory.config.member_rules import of_members
-from cory.config.members import complete_models, with_members
+from cory.config.members import complete_models, of_members, with_members
 from cory.config.offline import OfflineConfig
 from cory.config.task import GameConfig, judges
 

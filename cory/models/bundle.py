@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cory import distributed
 from cory.config import ConfigError, ModelConfig, require
-from cory.config.members import OF_TEXTS
+from cory.config.experiment import OF_TEXTS
 from cory.config.model import PackedConfig
 from cory.functional.logprobs import pad_turns
 from cory.models.actor_critic import (

@@ -275,8 +275,7 @@ def say_end(run_dirs: Sequence[Path], folder: Path, began: float, mark: str = ""
     print(f"\n{len(done)} of {len(run_dirs)} runs finished; {minutes}:{rest:02d} elapsed")
     if len(done) > 1:
         # pandas and scipy: only at the end
-        from cory.report.compare import compared, comparison_text  # noqa: PLC0415
-        from cory.report.worth import worth_text  # noqa: PLC0415
+        from cory.report.compare import compared, comparison_text, worth_text  # noqa: PLC0415
 
         table, metrics = compared(done)
         text = f"{comparison_text(table, metrics)}\n\n{worth_text(done)}".rstrip()

@@ -10,8 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cory.report.compare import main
-from cory.report.worth import answer, worth_text
+from cory.report.compare import answer, main, worth_text
 from tests.support.recorded_runs import record_run, score_line
 
 ALONE, LAST = "eval/score/agent_0", "eval/score/observer"
