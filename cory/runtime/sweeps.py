@@ -179,11 +179,10 @@ def run_stages(
     return not failed
 
 
-def value_of(job: JobReturn) -> Any:
-    """What a job returns; raises what it raised, which Hydra's own property prints before."""
-    if job.status == JobStatus.COMPLETED:
-        return job._return_value
-    raise job._return_value
+def value_of(job: JobReturn) -> None:
+    """Raises what a job raised, which Hydra's own property prints before."""
+    if job.status != JobStatus.COMPLETED:
+        raise job._return_value
 
 
 class Multirun(Callback):

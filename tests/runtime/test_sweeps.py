@@ -71,36 +71,25 @@ def test_a_signal_ends_the_whole_sweep_and_every_run_is_saved(parallel, short, t
     assert not any(workers(run) for run in begun)
 
 
-SCORE = "eval/score/agent_0"
-
-
-def worth(run_dir: Path) -> float:
-    """The score of a made-up run: highest at a clip range of 0.3."""
-    settings = read_settings(run_dir)
-    return 1.0 - abs(settings.algorithm.clip_range - 0.3) + settings.seed
-
-
 def made_up(run_dir: Path, *_: Any, **how: Any) -> bool:
     """In place of workers: a run that has finished; above a clip range of 0.8 one that has not."""
-    score = worth(run_dir)
-    if score < 0.5:
+    clip_range = read_settings(run_dir).algorithm.clip_range
+    if clip_range > 0.8:
         return False
-    final = {SCORE: score, "objective/kl/agent_0": float("nan")}
-    (run_dir / METRICS).write_text(json.dumps({"iteration": 0, **final}) + "\n")
+    line = {"iteration": 0, "eval/score/agent_0": clip_range}
+    (run_dir / METRICS).write_text(json.dumps(line) + "\n")
     with (run_dir / RECORD).open("x", encoding="utf-8") as record:  # only once in a directory
-        json.dump(
-            {"final": final, "iterations": read_settings(run_dir).algorithm.iterations}, record
-        )
+        record.write("{}")
     return True
 
 
 @pytest.mark.slow
-def test_each_job_tells_its_own_number_and_failed_ones_are_told_as_failed(
+def test_failed_jobs_are_told_as_failed(
     command: Callable[..., Any], monkeypatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(train, "launch", made_up)
-    words = ("algorithm.clip_range=0.1,0.3,0.9", "parallel_runs=null", f"objective={SCORE}")
-    for _ in range(2):  # at the second time they are complete, and tell the same
+    words = ("algorithm.clip_range=0.1,0.3,0.9", "parallel_runs=1")
+    for _ in range(2):  # at the second time they are complete
         told: list[JobReturn] = []
         # Hydra imports its plugins by itself, and anew where its state was put back
         named = Plugins.instance().class_name_to_class
@@ -119,6 +108,5 @@ def test_each_job_tells_its_own_number_and_failed_ones_are_told_as_failed(
         assert (code, err) == (1, "")
         statuses = [JobStatus.COMPLETED, JobStatus.COMPLETED, JobStatus.FAILED]
         assert [one.status for one in told] == statuses
-        assert [one.return_value for one in told[:2]] == pytest.approx([0.8, 1.0])
         with pytest.raises(JobFailed):
             _ = told[2].return_value
