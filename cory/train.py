@@ -83,10 +83,7 @@ def main() -> None:
 
 
 def compose_and_run(args: Namespace, parser: ArgumentParser) -> bool:
-    """What the command line asks for; whether all runs finished.
-
-    args: as Hydra's parser gives them
-    """
+    """What the command line asks for; whether all runs finished."""
     if args.config_dir:
         refuse_same_names(Path(args.config_dir).expanduser())
     values = {key_of(word): word.partition("=")[2] for word in args.overrides}

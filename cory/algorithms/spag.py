@@ -152,10 +152,7 @@ class GameCollector:
         return self.policy.texts.tokens(context) <= self.task.config.max_prompt_tokens
 
     def __call__(self, epoch: int, again: bool) -> StoredGames:
-        """The set of an epoch.
-
-        again: the set was collected before a restart
-        """
+        """The set of an epoch; again: it was collected before a restart."""
         if self.config.games == "none":
             return StoredGames([], [])
         games = self._read() if self.config.from_file else self._play(epoch, again)

@@ -53,10 +53,7 @@ def typed(value: Any) -> str:
 
 
 def chosen(kind: str) -> BeforeValidator:
-    """In a group's type: which model parses it is said by its `name`.
-
-    kind: task | reward | algorithm
-    """
+    """In the type of a task, reward or algorithm: which model parses it is said by its `name`."""
 
     def parse(values: Any) -> Any:
         from cory.config.experiment import option  # noqa: PLC0415  names the models
@@ -195,10 +192,7 @@ def lines_of(error: ValidationError, values: Mapping[str, Any]) -> list[str]:
 
 
 def _mistakes(error: ValidationError, group: str = "") -> Iterator[tuple[str, Any]]:
-    """Each mistake with its setting, also those of a group whose model its name has said.
-
-    group: dotted name of what was refused
-    """
+    """Each mistake with its setting, also those of a group whose model its name has said."""
     for mistake in error.errors(include_url=False):
         # `literal[...]` and the like: pydantic's words for one of several types
         key = group + ".".join(part for part in map(str, mistake["loc"]) if "[" not in part)
@@ -224,10 +218,7 @@ def line(key: str, value: Any, rule: str) -> str:
 
 
 def meant(key: str, known: Collection[str]) -> str:
-    """`; did you mean group.x?` where a setting has a like name, stands in a group, or is TRL's.
-
-    known: the dotted names of all settings
-    """
+    """`; did you mean group.x?` where a setting has a like name, stands in a group, or is TRL's."""
     group, _, leaf = key.rpartition(".")
     ours = OF_TRL.get(leaf, "")
     for path in (f"{group}.{ours.rpartition('.')[2]}", ours):  # of an agent's block its own

@@ -124,10 +124,7 @@ def of_needs(config: Config) -> Conflicts:
 
 
 def of_groups(group: Any, key: str = "") -> Conflicts:
-    """What does not go together in a group of settings, and in those inside it.
-
-    key: what their names begin with
-    """
+    """What does not go together in a group of settings, and in those inside it."""
     if isinstance(group, Settings):
         yield from ((f"{key}{name}", rule) for name, rule in group.conflicts())
     if isinstance(group, Settings | dict):

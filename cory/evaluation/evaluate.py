@@ -93,10 +93,7 @@ def solved_by_prompt(
 
 
 def pass_metrics(who: str, k: int, solved: list[list[bool]]) -> Metrics:
-    """pass@k by the unbiased estimator, and by that of Ma et al. (2024, 4.2): any of the first k.
-
-    solved: of each prompt, whether each of its responses was right
-    """
+    """pass@k, unbiased, and that of Ma et al. (2024, 4.2): whether any of the first k is right."""
     return {
         f"eval/pass_at_{k}/{who}": mean(pass_at_k(sum(tries), len(tries), k) for tries in solved),
         f"eval/any_of_{k}/{who}": mean(float(any(tries[:k])) for tries in solved),

@@ -48,10 +48,7 @@ class PromptScores:
 
 
 def by_prompt(rows: Sequence[float], prompts: int) -> list[float]:
-    """The mean of every prompt's rows.
-
-    rows: every prompt once, then every prompt again
-    """
+    """The mean of every prompt's rows, which are every prompt once, then every prompt again."""
     return [mean(rows[start::prompts]) for start in range(prompts)]
 
 

@@ -33,10 +33,7 @@ def own_and_later(episodes: Iterable[Episode]) -> None:
 
 
 def own_return(episodes: Iterable[Episode], discount: float = 1.0) -> None:
-    """The credit of a turn is the score of its role in this and all of its later turns (ours).
-
-    discount: per turn of the role
-    """
+    """The credit of a turn is the score of its role in this and all of its later turns (ours)."""
     for episode in episodes:
         to_come: dict[str, float] = {}
         for turn in reversed(episode.turns):

@@ -34,10 +34,7 @@ class VoteRule:
     unreadable: str
 
     def winners(self, answers: Sequence[Hashable | None]) -> list[Hashable | None]:
-        """The answers with the most votes, in the order of their first vote; [None] if none wins.
-
-        answers: None for an unreadable answer
-        """
+        """Answers with the most votes, in the order of their first vote; [None] if none wins."""
         counts = Counter(answers)
         if self.unreadable == "dropped":
             del counts[None]  # no error where there is none

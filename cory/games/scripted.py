@@ -53,8 +53,6 @@ def associate(
 ) -> Associations:
     """The associations of target words with the commonest words of the texts, the hints.
 
-    words: the target words
-    hint_words: number of hints
     excluded: words that are never hints
     """
     parts = map(tokens, words)

@@ -78,10 +78,7 @@ class FinishedGame(BaseModel):
 
 
 def read_games(path: Path, game: GameRules, key: str) -> list[FinishedGame]:
-    """The games of a file of lines, or of a .json list; ConfigError with its number for a bad one.
-
-    key: the setting that `path` comes from
-    """
+    """Games of a file of lines, or of a .json list; ConfigError with its number for a bad one."""
     games = []
     try:
         text = path.read_text(encoding="utf-8")

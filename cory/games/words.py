@@ -57,10 +57,7 @@ def inflected(word: str) -> frozenset[tuple[str, ...]]:
 
 
 def common_words(texts: Iterable[str], nouns: bool) -> Iterator[str]:
-    """The words that the texts have more than once, commonest first.
-
-    nouns: leave out words that cannot be nouns
-    """
+    """The words, or nouns alone, that the texts have more than once, commonest first."""
     common = Counter(word for sentence in sentences(texts) for word in sentence)
     ranked = sorted(common, key=lambda word: (-common[word], word))
     if nouns:

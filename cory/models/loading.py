@@ -64,10 +64,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def load_tokenizer(path: str, key: str, remote_code: bool = False) -> PreTrainedTokenizerBase:
-    """The tokenizer of a model; a missing pad token becomes the EOS token.
-
-    remote_code: whether the checkpoint's own Python may run
-    """
+    """The tokenizer of a model; a missing pad token becomes the EOS token."""
     tokenizer = _load(AutoTokenizer, path, key, remote_code)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -85,7 +82,6 @@ def load_language_model(
     """A causal language model in evaluation mode; in float32, unless `options` have a dtype.
 
     keep_dropout: leave the checkpoint's dropout rates; else every rate is set to 0
-    remote_code: whether the checkpoint's own Python may run
     options: of the library's `from_pretrained`, as those of `nf4`
     """
     whole = _load(AutoConfig, path, key, remote_code)

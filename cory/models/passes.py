@@ -212,10 +212,7 @@ def states_read_once(
 
 @lru_cache
 def cache_argument(kind: Any) -> str:
-    """What a model's forward pass calls its cache; newer releases of the library have a new word.
-
-    kind: the model's class
-    """
+    """What the forward pass of a model's class calls its cache; newer releases have a new word."""
     return "cache" if "cache" in signature(kind.forward).parameters else "past_key_values"
 
 

@@ -238,10 +238,7 @@ class Policy:
             return response_states(lm, *inputs), output_head(lm)
 
     def tensors(self, rows: Sequence[TokenRow | None]) -> tuple[Tensor, Tensor, Tensor]:
-        """input_ids (B, L), attention_mask (B, L) and response_mask (B, R) of the rows.
-
-        rows: None stands for a row without tokens
-        """
+        """input_ids, attention_mask (B, L), response_mask (B, R); None: a row without tokens."""
         pad = self.bundle.tokenizer.pad_token_id
         tensors = pad_turns(
             # attention needs a token to look at, in absent rows, too

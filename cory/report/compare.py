@@ -52,10 +52,7 @@ FINAL = {
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """The finished run directories in or below the folders, each once.
-
-    Raises ValueError for a folder without one.
-    """
+    """The finished runs in or below the folders, each once; ValueError for a folder without one."""
     found: dict[Path, None] = {}
     for folder in folders:
         begun = runs_below(folder)

@@ -145,10 +145,7 @@ def settings_of(run_dir: Path) -> dict[str, Any]:
 
 
 def telling_keys(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The settings that tell runs apart: names first, and each tells more than those before it.
-
-    runs: settings by dotted keys, see `settings_of`
-    """
+    """The settings that tell runs apart: names first, and each tells more than those before it."""
     others = {key for run in runs for key in run} - {*NAMES}
     telling: list[str] = []
     groups = 1

@@ -170,10 +170,7 @@ def _judged(changes: pd.DataFrame) -> pd.DataFrame:
 
 
 def episodes(lines: Sequence[dict[str, Any]]) -> str:
-    """The last episodes of the training that were kept: the query, and each answer with its score.
-
-    lines: of samples.jsonl
-    """
+    """The last training episodes of samples.jsonl: the query, and each answer with its score."""
     rows = []
     for line in [line for line in lines if line["kind"] == TRAINING][-EPISODES:]:
         query = textwrap.shorten(line["prompt"], 200, placeholder=" ...")
@@ -188,10 +185,7 @@ def episodes(lines: Sequence[dict[str, Any]]) -> str:
 
 
 def team_line(frame: pd.DataFrame) -> str:
-    """`team score: before 0.12, after 0.95, muted 0.13`; empty where no team was changed.
-
-    frame: as `read_metrics`
-    """
+    """`team score: before 0.12, after 0.95, muted 0.13`; empty where no team was changed."""
     ends, found = end_values(frame), dict[str, float]()
     probes = [own for own in map(PROBED.fullmatch, ends.index) if own and own[3] == "score/team"]
     kinds = [probe[1] for probe in probes]

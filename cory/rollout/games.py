@@ -101,10 +101,7 @@ def fitting(
     style: int | None,
     form: Form = "text",
 ) -> Context:
-    """A role's prompt; of a history that does not fit, the oldest utterances are left out.
-
-    style, form: as for `GamePrompts.context`
-    """
+    """A role's prompt; of a history that does not fit, the oldest utterances are left out."""
     context: Context = ""
     for first in range(len(position.utterances) + 1):
         rest = GameState(position.word, position.max_turns, position.utterances[first:])

@@ -314,11 +314,7 @@ def turns_together(
     limits: Mapping[str, int],
     sampling: SamplingConfig | None,
 ) -> dict[str, Sequence[Turn | None]]:
-    """The turns of each agent, as of `Actor.turns`, from as few passes as they take.
-
-    batch: what each is asked
-    limits: of each, the most tokens of a response
-    """
+    """The turns of each agent, as of `Actor.turns`, from as few passes as they take."""
     alike: dict[Hashable, dict[str, Policy]] = defaultdict(dict)
     for agent in batch:
         one = actors[agent]

@@ -141,9 +141,7 @@ def require_agents(run_dir: Path, said: str) -> DictConfig:
 def prepare(run_dir: Path, cfg: DictConfig, words: list[str]) -> bool:
     """Write the settings into the run directory; False where the run in it is complete.
 
-    ConfigError for the directory of another run.
-
-    words: as typed, for overrides.txt
+    ConfigError for the directory of another run. words: as typed, for overrides.txt
     """
     require_own(run_dir)
     if (run_dir / METRICS).exists():  # else a start was refused before anything was done

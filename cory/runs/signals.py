@@ -77,10 +77,7 @@ def stopping_anywhere() -> bool:
 
 
 def leave_if_asked(saved: str) -> None:
-    """Raise Stopped in every process where any of them is asked to stop; all call this.
-
-    saved: what is on disk, for the message
-    """
+    """Raise Stopped in every process where any of them is asked to stop; all call this."""
     if stopping_anywhere():
         raise Stopped(f"saved {saved}")
 

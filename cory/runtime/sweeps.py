@@ -53,11 +53,7 @@ class Job(NamedTuple):
 
 
 def run_sweep(name: str, args: Namespace, task: Callable[[DictConfig], Any]) -> bool:
-    """Run the jobs of a sweep by its name, <file>/<entry>; whether all finished.
-
-    args: of the command line, as Hydra parses them
-    task: runs a job from its settings
-    """
+    """Run the jobs of a sweep by its name, <file>/<entry>; task: runs one; whether all finished."""
     require(
         not args.cfg and not args.info,
         "--cfg and --info are for one run: type its words, as conf/sweeps lists them",
@@ -154,7 +150,6 @@ def run_stages(
     """Hand the jobs to the launcher that is chosen, stage by stage; whether all finished.
 
     words: Hydra's own, as hydra/launcher=<launcher>; Hydra is initialised
-    task: runs a job from its settings
     """
     core = GlobalHydra.instance().hydra
     assert core is not None

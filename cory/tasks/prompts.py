@@ -112,10 +112,7 @@ class PromptsTask(PromptsForm):
         return self.parts[split][:count]
 
     def _tokens(self, prompt: Prompt) -> int:
-        """Tokens of a prompt; of a chat without those that are around any single message.
-
-        Raises ConfigError where the chat template refuses messages.
-        """
+        """Tokens of a prompt; of a chat without those that are around any single message."""
         if prompt.messages is None:
             return len(self.tokenizer(prompt.text, add_special_tokens=False)["input_ids"])
         return self._chat.tokens(prompt.opening) - self._chat.own_tokens
@@ -226,10 +223,7 @@ class PromptsTask(PromptsForm):
         return text
 
     def _answer(self, row: Row, text: str | None) -> str | None:
-        """The right answer as a text that `read` reads.
-
-        text: the whole answer of the data
-        """
+        """The right answer, of the whole one of the data, as a text that `read` reads."""
         config = self.config
         if self.kind is None or text is None:
             return None

@@ -60,7 +60,6 @@ def hub_table(path: str, subset: str | None, split: str, key: str) -> Any:
     """One split of a data set on the hub.
 
     subset: name of a configuration, of data sets that have several
-    key: the setting that `path` comes from
     """
     from datasets import load_dataset  # noqa: PLC0415  half a second, and many runs do without
 
@@ -117,7 +116,6 @@ def file_rows(file: Path, key: str) -> Rows:
 
     A cell of a .csv file is a text, or None if it is empty. A column that a row lacks is None in
     it. Dates and bytes, as Parquet has, are Python's.
-    key: the setting that the file comes from
     """
     require(file.suffix in READERS, f"{key}={file} must end in one of {', '.join(READERS)}")
     try:
@@ -169,10 +167,7 @@ READERS: Mapping[str, Callable[[Path], Rows]] = {
 
 
 def read_words(path: str, key: str) -> list[str]:
-    """The different words of a .txt file, one a line, or of a .json list, in their order.
-
-    key: the setting that `path` comes from
-    """
+    """The different words of a .txt file, one a line, or of a .json list, in their order."""
     try:
         text = Path(path).expanduser().read_text(encoding="utf-8")
         words = json.loads(text) if path.endswith(".json") else text.splitlines()

@@ -104,10 +104,7 @@ class Components:
     def _with_others(
         self, bundle: ModelBundle, names: Sequence[str], others: Others, setting: str
     ) -> tuple[dict[str, Policy], Loaders]:
-        """Policies to train, and functions that give others, all of one bundle.
-
-        setting: the group of settings that names the others
-        """
+        """Policies to train, and functions that give others, all of one bundle."""
         hardware = self.config.hardware
         if bundle.config.sharing == "copies":
             return self.new_policies(names), {
