@@ -23,10 +23,11 @@ from cory.trainers.steps import (
     Clock,
     Stage,
     Stateful,
-    all_steps,
+    add_step,
     export_examples,
     load_states,
     optimiser_step,
+    paced,
     require_finite,
     states_of,
 )
@@ -192,9 +193,13 @@ class OfflineTrainer:
         config, policy = self.config, self.policy
         policy.start_update()
         stage = Stage(place, config.per_epoch, config.learning_rate)
-        stream, step = self.components.streams.shuffle, self._minibatch
+        steps = config.epochs * math.ceil(len(rows) / config.minibatch_size)
+        stream = self.components.streams.shuffle
+        sums: dict[str, float] = {}
         with nullcontext() if self.updates else checked_update(policy, self.agents):
-            sums, steps = all_steps(policy, rows, config.epochs, stage, config, stream, step)
+            for batch in paced(policy, rows, config.epochs, stage, config, stream):
+                if not add_step(sums, self._minibatch(batch)):
+                    break
         self.updates += 1
         games, instructions = sums.pop("games"), sums.pop("instructions")
         divisors = dict.fromkeys(("loss", "gradient_norm"), float(steps))

@@ -35,9 +35,10 @@ from cory.trainers.steps import (
     Clock,
     Stage,
     Stateful,
-    all_steps,
+    add_step,
     load_states,
     optimiser_step,
+    paced,
     require_finite,
     states_of,
 )
@@ -233,15 +234,13 @@ class PPOTrainer:
         agent.updated = True
         config, stream = self.config, self.components.streams.shuffle
         steps = config.epochs * (len(batch) // config.minibatch_size)
-
-        def step(chosen: Sequence[int | None]) -> dict[str, float]:
+        sums: dict[str, float] = {}
+        for chosen in paced(agent, range(len(batch)), config.epochs, stage, config, stream):
             objective = self._objective(agent, batch, estimate, torch.tensor(chosen))
             tokens = batch.attention_mask[chosen].sum(1).tolist()
-            plan = self.components.plan
-            numbers = optimiser_step(agent, chosen, plan.microbatch, objective, tokens)
-            return {key: value / steps for key, value in numbers.items()}
-
-        sums, _ = all_steps(agent, range(len(batch)), config.epochs, stage, config, stream, step)
+            step = optimiser_step(agent, chosen, self.components.plan.microbatch, objective, tokens)
+            if not add_step(sums, {key: value / steps for key, value in step.items()}):
+                break
         sums["steps"] = float(steps)
         return {f"ppo/{key}/{agent.name}": value for key, value in sums.items()}
 

@@ -50,35 +50,26 @@ class Stage:
     peak: float  # the highest learning rate
 
 
-def all_steps(
+def paced(
     policy: Policy,
     rows: Sequence[Row],
     epochs: int,
     stage: Stage,
     settings: AlgorithmConfig,
     stream: torch.Generator,
-    step: Callable[[list[Row | None]], Mapping[str, float]],
-) -> tuple[dict[str, float], int]:
-    """Optimiser steps on every minibatch of a part of a stage: sums of their numbers; how many.
+) -> Iterator[list[Row | None]]:
+    """The minibatches of a part of a stage, each once its learning rate is set.
 
-    The learning rate is the schedule's value at the middle of a step, so that none has a rate of 0.
-    It depends on the place in the run alone, so that a resumed run goes on with the same rates.
-
-    step: on a minibatch; to its numbers, which are sums over all processes: where some are not
-        finite, every process stops after the same step
+    The rate is the schedule's value at the middle of the step, so that no step has a rate of 0. It
+    depends on the place in the run alone, so that a resumed run goes on with the same rates.
     """
-    count = epochs * math.ceil(len(rows) / settings.minibatch_size)
-    sums: dict[str, float] = {}
+    steps = epochs * math.ceil(len(rows) / settings.minibatch_size)
     batches = minibatches(rows, settings.minibatch_size, epochs, stream)
     for number, batch in enumerate(batches):
-        progress = (stage.part + (number + 0.5) / count) / stage.parts
+        progress = (stage.part + (number + 0.5) / steps) / stage.parts
         share = share_of_peak(progress, settings.schedule, settings.warmup, settings.final_share)
         policy.engine.set_learning_rate(stage.peak * share)
-        numbers = step(batch)
-        sums = {key: sums.get(key, 0.0) + value for key, value in numbers.items()}
-        if not all(map(math.isfinite, numbers.values())):
-            break
-    return sums, count
+        yield batch
 
 
 def optimiser_step(
@@ -107,6 +98,16 @@ def optimiser_step(
     assert norm is not None, "the last microbatch steps the optimiser"
     totals = distributed.summed(torch.stack(list(sums.values()))).tolist()
     return dict(zip(sums, totals, strict=True)) | {"gradient_norm": norm}
+
+
+def add_step(sums: dict[str, float], step: Mapping[str, float]) -> bool:
+    """Add the numbers of an optimiser step; False where some are not finite: it is the last one.
+
+    These are sums over all processes, so every process stops at the same step.
+    """
+    for key, value in step.items():
+        sums[key] = sums.get(key, 0.0) + value
+    return all(map(math.isfinite, step.values()))
 
 
 class Clock:

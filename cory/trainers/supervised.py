@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,11 @@ from cory.trainers.sanity_checks import checked_update
 from cory.trainers.steps import (
     Clock,
     Stage,
-    all_steps,
+    add_step,
     export_examples,
     load_states,
     optimiser_step,
+    paced,
     require_finite,
     states_of,
 )
@@ -145,8 +145,11 @@ class SupervisedTrainer:
     ) -> Metrics:
         """Epochs over one policy's examples; mean statistics of all steps."""
         policy.start_update(dropout=True)
-        stream, step = self.components.streams.shuffle, partial(self._minibatch, policy)
-        sums, _ = all_steps(policy, examples, epochs, stage, self.config, stream, step)
+        stream = self.components.streams.shuffle
+        sums: dict[str, float] = {}
+        for batch in paced(policy, examples, epochs, stage, self.config, stream):
+            if not add_step(sums, self._minibatch(policy, batch)):
+                break
         steps, whole, count = (sums.pop(key) for key in ("steps", "whole", "count"))
         divisors = {"loss": whole, "gradient_norm": steps}
         return {

@@ -118,8 +118,8 @@ def test_of_a_team_what_was_asked_before_a_turn_was_said(team: ConfigOf) -> None
 
 def annotated(trainer: PPOTrainer, name: str) -> Batch:
     agent = trainer.agents[name]
-    rows = critic_rows(agent, trainer.episodes)
-    return agent.annotate(turns_of(trainer.episodes, name), critic_batch(agent, rows, len(rows)))
+    turns = turns_of(trainer.episodes, name)
+    return agent.annotate(turns, critic_batch(agent, trainer.episodes, len(turns)))
 
 
 def by_hand(trainer: PPOTrainer, name: str) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from cory import distributed
 from cory.config import ConfigError, batch_plan
 from cory.episode import Batch
-from cory.trainers.steps import Stage, all_steps, minibatches, optimiser_step
+from cory.trainers.steps import Stage, add_step, minibatches, optimiser_step, paced
 from cory.trainers.supervised import Example
 from tests.support.building import LetterShare, build
 from tests.support.composing import ConfigOf
@@ -122,20 +122,21 @@ def rates_of(policy: Any) -> list[float]:
 
 
 def test_a_rate_is_set_right_before_its_step() -> None:
-    said: list[Any] = []
-    policy: Any = SimpleNamespace(engine=SimpleNamespace(set_learning_rate=said.append))
+    rates: list[float] = []
+    policy: Any = SimpleNamespace(engine=SimpleNamespace(set_learning_rate=rates.append))
     how = {"schedule": "linear", "warmup": 0.25, "final_share": 0.2, "minibatch_size": 1}
-    settings: Any = SimpleNamespace(**how)
-    stage, losses = Stage(part=1, parts=2, peak=10.0), iter([0.5, math.nan, 1.0])
+    stage, settings = Stage(part=1, parts=2, peak=10.0), SimpleNamespace(**how)
+    batches = paced(policy, [7, 7], 1, stage, settings, torch.Generator())  # type: ignore[arg-type]
+    assert rates == []
+    assert next(batches) == [7]
+    assert rates == pytest.approx([10 * linear(0.625)])
+    assert next(batches) == [7]
+    assert rates == pytest.approx([10 * linear(0.625), 10 * linear(0.875)])
 
-    def step(batch: Any) -> dict[str, float]:
-        said.extend(batch)
-        return {"loss": next(losses)}
 
-    sums, steps = all_steps(policy, [7, 7], 2, stage, settings, torch.Generator(), step)
-    rates = [10 * linear(0.5 + place / 16) for place in (1, 3)]
-    assert said == [pytest.approx(rates[0]), 7, pytest.approx(rates[1]), 7]  # none after a nan
-    assert steps == 4 and math.isnan(sums["loss"])
+def test_the_last_step_is_one_without_finite_numbers() -> None:
+    sums: dict[str, float] = {}
+    assert add_step(sums, {"loss": 0.5}) and not add_step(sums, {"loss": math.inf})
 
 
 def test_ppo_goes_through_its_schedule_once_in_a_run(config_of: ConfigOf) -> None:

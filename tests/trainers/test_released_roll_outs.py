@@ -116,7 +116,8 @@ def test_the_text_of_the_end_reaches_judge_and_observer(config_of, monkeypatch, 
 
     monkeypatch.setattr(policy, "generate", ended)
     monkeypatch.setattr(
-        "cory.trainers.estimates.agent_metrics", lambda agent, *_: {f"objective/kl/{agent.name}": 0.0}
+        "cory.trainers.estimates.agent_metrics",
+        lambda agent, *_: {f"objective/kl/{agent.name}": 0.0},
     )
     monkeypatch.setattr("cory.trainers.ppo.check_first_batch", lambda *_: None)
     trainer.describe = lambda *_: {}
