@@ -36,18 +36,16 @@ def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
     sources = examples()
     assert len(sources) == 2
     checks = (
-        "further = {'algorithm.iterations': 4, 'run_dir': trained.run_dir}",
-        "longer = run(settings, further)",
+        "again = run('algorithm.iterations=3', settings, {'run_dir': trained.run_dir})",
         "assert list(trained.metrics['iteration']) == [0, 1, 2]",
-        "assert trained.metrics.equals(longer.metrics[:3][list(trained.metrics)])",
-        "assert longer.record['iterations'] == 4",
+        "assert again.run_dir == trained.run_dir",
     )
     # the first run is started as users start it
     began = Fork(tmp_path, partial(execute, [sources[0], WARM, *sources[1:], *checks]))
     assert began.wait(600) == 0, began.err
     assert re.search(r"^agent_0 pioneer .+", began.out, re.MULTILINE)
     assert re.search(r"^agent_1 observer", began.out, re.MULTILINE)
-    assert "resumed after iteration 3" in began.out  # what workers print is passed on
+    assert "is complete" in began.out
 
 
 def test_values_reach_the_settings_as_they_are(tmp_path: Path) -> None:
