@@ -125,7 +125,7 @@ def test_settings_are_composed_and_checked(typed, folder, monkeypatch) -> None:
 # words of commands that need more than two cores and what a clone has
 MORE = re.compile(
     rf"{GIVEN}|hardware=|sampler=vllm"  # a run or file of the reader's; GPUs, servers
-    r"|endpoint|wandb\.mode=online|model=(qwen3_4b|phi3_mini)"  # accounts and the hub
+    r"|endpoint|wandb\.mode=online|model=(qwen3_4b|phi3_mini)|verifier_gsm8k"  # accounts, the hub
     r"|--config-dir|--help|--cfg"  # run by tests/runtime/test_new_project.py; shown only
 )
 SHORT = {
