@@ -27,7 +27,8 @@ from cory.config import (
     require,
 )
 from cory.functional.logprobs import SLAB_BYTES
-from cory.models.actor_critic import DTYPES, attention_for
+from cory.models.actor_critic import DTYPES
+from cory.models.attention import attention_for
 from cory.models.loading import skeleton
 from cory.models.paths import context_length
 from cory.rewards.verifier import whole_model

@@ -7,6 +7,7 @@ gradients stay float32. TF32 is a switch of the whole process.
 """
 
 import copy
+import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -23,6 +24,7 @@ from transformers.pytorch_utils import Conv1D
 from cory import distributed
 from cory.config import ConfigError, ModelConfig
 from cory.functional.logprobs import LogitsOf, aligned_right, training_kl, training_logprobs
+from cory.models.attention import BY_ROWS
 from cory.models.loading import load_language_model, load_tensors
 
 if TYPE_CHECKING:  # imported at run time only where adapters are asked for: it takes five seconds
@@ -276,16 +278,6 @@ def spread(values: Tensor, mask: Tensor) -> Tensor:
     return values.new_zeros(mask.shape).masked_scatter(mask, values)
 
 
-def attention_for(chosen: str, device: torch.device, products: torch.dtype) -> str | None:
-    """What `model.attention` is on this device, in the library's word; None: the library's choice.
-
-    On a CPU, SDPA's backward in bfloat16 took 44 % of an update step; eager attention none of that.
-    """
-    if chosen != "auto":
-        return chosen
-    return "eager" if device.type == "cpu" and products == torch.bfloat16 else None
-
-
 def set_float32_products(chosen: Mapping[str, str], device: torch.device) -> None:
     """Let CUDA compute the float32 matrix products of this process in TF32, or exactly.
 
@@ -310,8 +302,12 @@ def cast_weights(model: nn.Module, dtype: torch.dtype) -> None:
 
 def set_products(lm: PreTrainedModel, dtype: torch.dtype) -> None:
     """Let `products` compute in `dtype` from now on; copies of the model keep it."""
-    if dtype != lm.dtype:
-        lm.product_dtype = dtype
+    if dtype == lm.dtype:
+        return
+    lm.product_dtype = dtype
+    has_own = hasattr(sys.modules[type(lm).__module__], "eager_attention_forward")
+    if lm.config._attn_implementation == "eager" and has_own:
+        lm.set_attn_implementation(BY_ROWS)
 
 
 def store_as_products(lm: PreTrainedModel) -> None:

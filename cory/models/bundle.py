@@ -21,12 +21,12 @@ from cory.models.actor_critic import (
     DTYPES,
     ActorCriticModel,
     ValueHead,
-    attention_for,
     cast_weights,
     output_head,
     response_states,
     set_products,
 )
+from cory.models.attention import attention_for
 from cory.models.engine import Engine
 from cory.models.loading import language_config, load_language_model, load_tokenizer, nf4, readable
 from cory.models.passes import PlainPass, RecordedPass, Route, cache_for, prefill

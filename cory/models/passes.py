@@ -17,6 +17,7 @@ from transformers.cache_utils import DynamicLayer
 
 from cory.functional.logprobs import padded
 from cory.models.actor_critic import products
+from cory.models.attention import EAGER
 
 
 class Route:
@@ -116,7 +117,7 @@ def cache_for(model: PreTrainedModel, room: int) -> DynamicCache:
     It holds all of them also where a layer attends to a window of tokens: the masks of its passes
     are then those of a pass without a cache, and rows can be shared and recorded.
     """
-    across = model.device.type == "cpu" and model.config._attn_implementation == "eager"
+    across = model.device.type == "cpu" and model.config._attn_implementation in EAGER
     layers = DynamicCache(config=model.config).layers
     cache = DynamicCache()
     cache.layers = [RoomyLayer(room, across) for _ in layers]

@@ -12,13 +12,13 @@ from cory.episode import Episode, Prompt, Turn
 from cory.functional.logprobs import padded
 from cory.models.actor_critic import (
     DTYPES,
-    attention_for,
     cast_weights,
     exact,
     products,
     set_products,
     store_as_products,
 )
+from cory.models.attention import attention_for
 from cory.models.loading import load_classifier, load_tokenizer
 from cory.models.paths import context_length
 from cory.models.tokenization import Texts

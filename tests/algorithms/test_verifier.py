@@ -13,6 +13,7 @@ from cory.config import Config
 from cory.episode import Episode, Prompt, Turn
 from cory.evaluation.responses import PromptScores
 from cory.models.actor_critic import VALUE_HEAD, is_of_head
+from cory.models.attention import BY_ROWS
 from cory.rewards.verifier import Verifier, readings
 from cory.runs.export import export
 from cory.trainers.supervised import SupervisedTrainer
@@ -171,7 +172,7 @@ def test_the_reward_is_what_the_verifier_says_in_training(train, sharing, likeli
     assert_close(torch.tensor(scores), torch.stack(logits).sigmoid())
     assert len({round(score or 0, 7) for score in scores}) == len(SAID)
     mixed = judge(folder, compute_precision="bf16")
-    assert mixed.model.lm.config._attn_implementation == "eager"
+    assert mixed.model.lm.config._attn_implementation == BY_ROWS
     assert mixed.model.lm.product_dtype == torch.bfloat16
     layers = mixed.model.lm.transformer.h[0]
     assert layers.mlp.c_fc.weight.dtype == torch.bfloat16  # it never trains

@@ -1,7 +1,8 @@
 """Mixed precision: bfloat16 products, nothing else in bfloat16, and exact rotary frequencies.
 
-And a CPU chooses products."""
+Attention over a few rows at once has the same bits as over all of them; a CPU chooses products."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 from cory import inference
 from cory.config import parse_config
+from cory.models import attention
 from cory.models.actor_critic import (
     products,
     response_states,
@@ -19,6 +21,7 @@ from cory.models.actor_critic import (
     set_products,
     store_as_products,
 )
+from cory.models.attention import BY_ROWS
 from cory.models.bundle import ModelBundle
 from cory.models.generation import generate
 from cory.models.paths import CPU_HAS_BF16
@@ -204,16 +207,65 @@ def test_a_run_and_a_debate_set_tf32(monkeypatch) -> None:
     assert [{*chosen.values()} for chosen in asked] == [{"tf32"}, {"tf32"}]
 
 
-def gpt2() -> PreTrainedModel:
+IDS = torch.arange(5 * 12).view(5, 12) % 50
+PAIRS = 4 * 4 * 11 * 11  # bytes of a row: 4 heads, 11 tokens; the last one is not read
+
+
+def gpt2(dropout: float = 0.0) -> PreTrainedModel:
     sizes = {"vocab_size": 50, "n_positions": 32, "n_embd": 64, "n_layer": 2, "n_head": 4}
-    rates = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    rates = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": dropout}
     return GPT2LMHeadModel(GPT2Config(**sizes, **rates, attn_implementation="eager"))
 
 
-def llama() -> PreTrainedModel:
+def llama(attention: str = "eager") -> PreTrainedModel:
     sizes = {"vocab_size": 50, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
-    return LlamaForCausalLM(LlamaConfig(**sizes, **heads, attn_implementation="eager"))
+    return LlamaForCausalLM(LlamaConfig(**sizes, **heads, attn_implementation=attention))
+
+
+def passed(lm: PreTrainedModel) -> list[Tensor]:
+    """States of a pass, and the gradients of the weights; the rows have 12, 11 ... 8 tokens."""
+    mask = torch.ones_like(IDS, dtype=torch.bool)
+    for row in range(len(IDS)):
+        mask[row, :row] = False
+    states = response_states(lm, IDS, mask, torch.ones(5, 6, dtype=torch.bool))
+    lm.zero_grad()
+    states.square().sum().backward()
+    return [states.detach(), *(p.grad.clone() for p in lm.base_model.parameters())]
+
+
+@pytest.mark.parametrize("make", [gpt2, llama])
+@pytest.mark.parametrize(("at_once", "parts"), [(2, 3), (5, 1)])
+def test_parts_give_the_bits_of_the_whole(make, at_once: int, parts, monkeypatch) -> None:
+    torch.manual_seed(0)
+    lm = make().eval()
+    lm.product_dtype = torch.bfloat16
+    whole = passed(lm)
+    set_products(lm, torch.bfloat16)
+    assert lm.config._attn_implementation == BY_ROWS
+    calls: list[int] = []
+    module = sys.modules[type(lm).__module__]
+    own = module.eager_attention_forward
+
+    def counted(module: object, query: Tensor, *more: object, **named: object) -> object:
+        calls.append(len(query))
+        return own(module, query, *more, **named)
+
+    monkeypatch.setattr(module, "eager_attention_forward", counted)
+    monkeypatch.setattr(attention, "PART_BYTES", at_once * PAIRS)
+    assert all(map(torch.equal, passed(lm), whole))
+    assert len(calls) == 2 * parts and sum(calls) == 2 * 5 and max(calls) == at_once
+
+
+def test_dropout_is_drawn_for_all_rows_at_once(monkeypatch) -> None:
+    torch.manual_seed(0)
+    lm = gpt2(dropout=0.5).train()
+    torch.manual_seed(1)
+    whole = passed(lm)
+    lm.set_attn_implementation(BY_ROWS)
+    monkeypatch.setattr(attention, "PART_BYTES", PAIRS)
+    torch.manual_seed(1)
+    assert all(map(torch.equal, passed(lm), whole))
 
 
 FIG3 = ("experiment=cory/imdb_cory", "scale=small")
