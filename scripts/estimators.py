@@ -294,8 +294,8 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="of estimators.json and figures/estimators.png")
-    parser.add_argument("--batches", type=int, default=32, help="a multiple of 8")
-    parser.add_argument("--reference", type=int, default=96, help="batches of the reference, even")
+    parser.add_argument("--batches", type=int, default=64, help="a multiple of 8")
+    parser.add_argument("--reference", type=int, default=128, help="batches of the reference, even")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     torch.set_num_threads(1)
