@@ -6,12 +6,12 @@
 Two agents know one half of a problem each (task=split): the first tells and the second answers,
 then the second tells and the first answers (`play`). An answer is right (1) or not (0) and pays who
 gave it; what both are worth together, J, is what the team is for. `tiny_split` speaks for both,
-after WARM_UP iterations of PPO, when about half of the answers are right. An estimator gives the
-first agent's gradient of J from a batch of 128 episodes, 4 about each of 32 problems: the sum over
-tokens of advantage times the gradient of the log-probability, over the number of episodes, by the
-estimators of `cory` at their own settings. Averages of losses, clipping and KL have no part in it.
-The reference is that by REINFORCE with the leave-one-out mean as baseline, which is unbiased, from
-many more episodes.
+after PPO until half of the answers of an iteration are right. An estimator gives the first agent's
+gradient of J from a batch of 128 episodes, 4 about each of 32 problems: the sum over tokens of
+advantage times the gradient of the log-probability, over the number of episodes, by the estimators
+of `cory` at their own settings. Averages of losses, clipping and KL have no part in it. The
+reference is that by REINFORCE with the leave-one-out mean as baseline, which is unbiased, from many
+more episodes.
 
 Written are estimators.json and figures/estimators.png. Of N batches, with g a gradient, r the
 reference:
@@ -58,7 +58,8 @@ from cory.trainers.ppo import PPOTrainer
 from cory.trainers.steps import Clock
 
 Array = NDArray[Any]
-AGENT, EPISODES, SAMPLES, GROUPS, WARM_UP = "first", 128, 4, 8, 12
+AGENT, EPISODES, SAMPLES, GROUPS = "first", 128, 4, 8
+LEARNT, AT_MOST = 0.5, 60  # share of right answers at which PPO stops; and iterations
 RUN = [
     "algorithm=team",
     f"algorithm.play={Path(__file__).resolve()}:play",
@@ -115,6 +116,11 @@ async def play(prompt: Any, team: Any) -> dict[str, list[float]]:
     return {AGENT: [0.0, paid[1]], "second": [paid[0], 0.0]}
 
 
+def right_by_utterance(episodes: list[Episode]) -> Array:
+    """(4,) mean scores of what is told and answered, in the order of speaking."""
+    return np.mean([[float(turn.score or 0) for turn in one.turns] for one in episodes], 0)
+
+
 class Bench:
     """The team, its roll-outs, and the gradients of its first agent."""
 
@@ -125,8 +131,10 @@ class Bench:
         self.trainer: PPOTrainer = builder("algorithm", "team")(config.algorithm, components)
         self.agent: PPOPolicy = self.trainer.agents[AGENT]
         self.weights = [p for p in self.agent.model.lm.parameters() if p.requires_grad]
-        for iteration in range(WARM_UP):
-            self.trainer.step(iteration)
+        for self.iterations in range(1, AT_MOST + 1):
+            self.trainer.step(self.iterations - 1)
+            if right_by_utterance(self.trainer.episodes)[1::2].mean() >= LEARNT:
+                break
         self.means = CreditScale("none", None, config.algorithm.baseline_decay)
 
     def roll_out(self) -> tuple[list[Episode], Batch, dict[str, Tensor]]:
@@ -233,7 +241,7 @@ def measure(bench: Bench, batches: int, reference: int) -> dict[str, Any]:
         best = bench.advantages(UNBIASED, episodes, batch, credits)
         (found,) = bench.gradients(batch, [best])
         halves[number % 2] = halves[number % 2] + found.double() * (2 / reference)
-        right += [[float(turn.score or 0) for turn in e.turns] for e in episodes]
+        right.append(right_by_utterance(episodes))
     first, second = halves
     if float(first @ second) <= 0:
         raise SystemExit(f"--reference {reference}: too few batches, its halves do not agree")
@@ -261,6 +269,7 @@ def measure(bench: Bench, batches: int, reference: int) -> dict[str, Any]:
             "noise": noise,
         }
     return {
+        "iterations of PPO before": bench.iterations,
         "batches": batches,
         "reference": reference,
         "cosine of the reference's halves": float(first @ second / first.norm() / second.norm()),
