@@ -53,7 +53,7 @@ demo: $(RUNS) ## Run the quickstart: CORY on movie reviews, minutes on a laptop 
 demo-team: $(RUNS) ## Run the second quickstart: two agents learn to tell each other what one of them needs
 	$(BIN)/python -m cory.train experiment=split
 
-test: install ## Run the quick tests of every part: two minutes on two cores
+test: install ## Run the quick tests of every part: two to four minutes on two cores
 	$(BIN)/python -m pytest -m "not slow and not gpu"
 
 test-slow: install ## Run the tests that `make test` leaves out: four to eight minutes on two cores
