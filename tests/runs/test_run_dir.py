@@ -112,7 +112,7 @@ def test_a_run_goes_on_and_once_it_is_finished_stays_as_it_is(tmp_path: Path, ca
     begun(run_dir, compose_config())
     (run_dir / RECORD).write_text("{}")
     assert not started(run_dir) and "is complete" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match=r"a run with algorithm\.iterations=40, not 41"):
+    with pytest.raises(ConfigError, match=r"a run with algorithm\.iterations=32, not 41"):
         started(run_dir, "algorithm.iterations=41")
 
 
