@@ -38,6 +38,7 @@ import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 from torch import Tensor
@@ -229,7 +230,7 @@ def jackknife(*given: Any) -> list[list[float]]:
 
 def with_ends(values: Array) -> list[float]:
     """The mean and the ends of its LEVEL interval."""
-    return [float(values.mean()), *(mean_interval(values) or (math.nan, math.nan))]
+    return [float(values.mean()), *(mean_interval(values) or (values.mean(),) * 2)]
 
 
 def measure(bench: Bench, batches: int, reference: int) -> dict[str, Any]:
@@ -296,6 +297,9 @@ def draw(found: dict[str, Any], path: Path) -> None:
         axes[0].set_yticks(places, list(table))
         axes[1].axvline(1.0, color="#333333", lw=0.8)
         axes[2].set_xscale("log")
+        axes[2].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes[2].xaxis.set_major_formatter("{x:g}")
+        axes[2].xaxis.set_minor_locator(NullLocator())
         save(figure, path)
 
 

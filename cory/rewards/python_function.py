@@ -79,6 +79,17 @@ class PythonReward(Reward):
             "log_metric": lambda name, value: numbers.setdefault(name, []).append(float(value)),
         }
         parameters = inspect.signature(function).parameters
+        needed = [
+            name
+            for name, one in parameters.items()
+            if one.default is one.empty
+            and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+            and name not in given
+        ]
+        require(
+            not needed,
+            f"{said}: it asks for {', '.join(needed)}; there are {', '.join(sorted(given))}",
+        )
         if all(one.kind != one.VAR_KEYWORD for one in parameters.values()):
             given = {name: value for name, value in given.items() if name in parameters}
         try:

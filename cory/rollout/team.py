@@ -28,7 +28,7 @@ class Team:
     def __getattr__(self, name: str) -> "Agent":
         known = list(self.__dict__.get("_agents", ()))
         if name not in known:
-            raise AttributeError(f"algorithm.agents has no {name}{nearest(name, known)}")
+            raise AttributeError(f"{name} is not one of algorithm.agents, {', '.join(known)}")
         return self._agents[name]
 
     def __getitem__(self, name: str) -> "Agent":

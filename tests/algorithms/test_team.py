@@ -106,7 +106,7 @@ def test_credit(team: ConfigOf, tmp_path: Path, credit: str, expected: list[floa
         ("{'one': 1}", "returns no reward of two, which spoke"),
         ("{'one': [1], 'two': 1}", "returns 1 rewards of one, which spoke 2 times"),
         ("{'one': 'x', 'two': 1}", "returns 'x' as a reward of one: no number"),
-        ("team.three", "line 7: AttributeError: algorithm.agents has no three"),
+        ("team.three", "line 7: AttributeError: three is not one of algorithm.agents, one, two"),
         ("1 / 0", "line 7: ZeroDivisionError: division by zero"),
         ("await team.one.say('')", "can be shown a text or messages, got ''"),
         ("await team.one.say('long ' * 90)", "shown more than leaves room for a reply"),

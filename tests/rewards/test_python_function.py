@@ -201,3 +201,9 @@ def test_a_call_that_goes_wrong_is_refused_in_one_line(body: str, rule: str, wri
     function = write(f"\ndef score(completions, **k):\n    {body}\n")
     said = refusal(lambda: scores(function))
     assert said.startswith("reward.function=mine.py:score: ") and rule in said
+
+
+def test_what_it_asks_for_and_nobody_gives_is_named(write: Write) -> None:
+    said = refusal(lambda: scores(write("def score(completions, text, *, n=0): return [1] * 4")))
+    assert said.startswith("reward.function=mine.py:score: it asks for text; there are agent, ")
+    assert "completions" in said and "prompts" in said
