@@ -3,13 +3,15 @@
     python scripts/estimators.py docs/results
     python scripts/estimators.py /tmp/pilot --batches 32 --reference 32 --seed 1000   # how noisy
 
-Two agents answer an addition or subtraction twice each, in turns, and see the last answer (`play`);
-`tiny_sums` speaks for both, before any training. Every answer is right (1) or not (0), and what all
-four are worth together, J, is what the team is for. An estimator gives the first agent's gradient
-of J from a batch of 64 episodes, 4 about each of 16 problems: the sum over tokens of advantage
-times the gradient of the log-probability, over the number of episodes, by the estimators of `cory`
-at their own settings. Averages of losses, clipping and KL have no part in it. The reference is that
-by REINFORCE with the leave-one-out mean as baseline, which is unbiased, from many more episodes.
+Two agents know one half of a problem each (task=split): the first tells and the second answers,
+then the second tells and the first answers (`play`). An answer is right (1) or not (0) and pays who
+gave it; what both are worth together, J, is what the team is for. `tiny_split` speaks for both,
+after WARM_UP iterations of PPO, when about half of the answers are right. An estimator gives the
+first agent's gradient of J from a batch of 128 episodes, 4 about each of 32 problems: the sum over
+tokens of advantage times the gradient of the log-probability, over the number of episodes, by the
+estimators of `cory` at their own settings. Averages of losses, clipping and KL have no part in it.
+The reference is that by REINFORCE with the leave-one-out mean as baseline, which is unbiased, from
+many more episodes.
 
 Written are estimators.json and figures/estimators.png. Of N batches, with g a gradient, r the
 reference:
@@ -24,7 +26,6 @@ NaN stands where N is too small to tell E[g] from its noise.
 import argparse
 import json
 import math
-import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -57,7 +58,7 @@ from cory.trainers.ppo import PPOTrainer
 from cory.trainers.steps import Clock
 
 Array = NDArray[Any]
-AGENT, EPISODES, SAMPLES, GROUPS = "first", 64, 4, 8
+AGENT, EPISODES, SAMPLES, GROUPS, WARM_UP = "first", 128, 4, 8, 12
 RUN = [
     "algorithm=team",
     f"algorithm.play={Path(__file__).resolve()}:play",
@@ -66,15 +67,15 @@ RUN = [
     f"algorithm.prompts_per_iteration={EPISODES}",
     f"algorithm.minibatch_size={EPISODES}",
     f"algorithm.samples_per_prompt={SAMPLES}",
-    "algorithm.sampling.min_response_tokens=16",
-    "algorithm.sampling.max_response_tokens=16",
     "algorithm.credit=counterfactual",
-    "algorithm.kl_coef=0",
+    "algorithm.learning_rate=1e-3",  # as experiment=split
+    "algorithm.kl_coef=0.1",
     "algorithm.kl_estimator=k1",
-    "model=tiny_sums",
+    "model=tiny_split",
     "model.value_init=zero",
-    "task=arithmetic",
-    "task.kinds=[add,subtract]",
+    "model.value_detached=true",
+    "task=split",
+    "reward=returned",
 ]
 LATER, UNBIASED, RAE, REPLAYED = "later", "leave-one-out", "RAE (SPIRAL)", "counterfactual"
 CREDITS: dict[str, Callable[[list[Episode]], None]] = {
@@ -102,15 +103,16 @@ ESTIMATORS: dict[str, tuple[str, dict[str, Any]]] = {  # credit, and what conf/a
 
 
 async def play(prompt: Any, team: Any) -> dict[str, list[float]]:
-    """Both answer twice, in turns; each sees the problem and the last answer."""
-    shown, right = prompt.text, []
-    for agent in (team.first, team.second) * 2:
-        reply = await agent.say(shown)
-        found = re.findall(r"-?\d+", reply.text.split("=")[-1])
-        right.append(float(found[-1:] == [str(prompt.answer)]))
-        question = prompt.text.removesuffix("Answer:")
-        shown = f"{question}Reference: {reply.text.strip()} Answer:"
-    return {AGENT: right[::2], "second": right[1::2]}
+    """Each tells once and answers once; answers are paid."""
+    question, halves = prompt.columns["question"], (prompt.columns[k] for k in ("first", "second"))
+    know = dict(zip((team.first, team.second), halves, strict=True))
+    paid = []
+    for teller, answerer in ((team.first, team.second), (team.second, team.first)):
+        told = await teller.say(f"{question} You know: {know[teller]}. Tell:")
+        heard = f"{question} Told: {told.text.strip()}. You know: {know[answerer]}. Answer:"
+        answer = await answerer.say(heard)
+        paid.append(float(answer.text.strip() == prompt.answer))
+    return {AGENT: [0.0, paid[1]], "second": [paid[0], 0.0]}
 
 
 class Bench:
@@ -123,6 +125,8 @@ class Bench:
         self.trainer: PPOTrainer = builder("algorithm", "team")(config.algorithm, components)
         self.agent: PPOPolicy = self.trainer.agents[AGENT]
         self.weights = [p for p in self.agent.model.lm.parameters() if p.requires_grad]
+        for iteration in range(WARM_UP):
+            self.trainer.step(iteration)
         self.means = CreditScale("none", None, config.algorithm.baseline_decay)
 
     def roll_out(self) -> tuple[list[Episode], Batch, dict[str, Tensor]]:
@@ -221,7 +225,7 @@ def with_ends(values: Array) -> list[float]:
 
 
 def measure(bench: Bench, batches: int, reference: int) -> dict[str, Any]:
-    """The table; batches, reference: multiples of GROUPS and of 2, 64 episodes each."""
+    """The table; batches, reference: multiples of GROUPS and of 2, EPISODES each."""
     explained, began = bench.fit_values(8), time.process_time()
     halves, right = [torch.zeros(()), torch.zeros(())], []
     for number in range(reference):
