@@ -177,7 +177,8 @@ def markdown_of(numbers: Numbers) -> str:
     """The table, its differences and texts; ValueError without runs."""
     if not any(run for row in numbers.rows for run in numbers.runs_of(row)):
         raise ValueError(f"there is no run of {numbers.table.title} at scale {numbers.scale}")
-    scale = "" if numbers.scale == COMPUTED else f"{numbers.scale} scale"
+    named = numbers.scale != COMPUTED and len(numbers.table.scales) > 1
+    scale = f"{numbers.scale} scale" if named else ""
     head = [scale, *numbers.columns, "seeds"]
     parts = [_markdown(head, [[row.name, *_cells(numbers, row)] for row in numbers.rows])]
     lines = [line for one in numbers.table.differences for line in _line(numbers, *one)]
