@@ -101,7 +101,6 @@ class Server:
                 ).result()
             except OSError as error:
                 raise ConfigError(f"hardware.server.python={self.python()}: {error}") from None
-        self.room = 0
         note(f"a vLLM server starts; what it prints: {self.log}")
 
     def python(self) -> str:

@@ -1,5 +1,6 @@
 """Whole runs with hardware.sampler=vllm: it starts its server, and neither's end loses anything."""
 
+import asyncio
 import os
 import signal
 import sys
@@ -9,7 +10,10 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]  # its stubs are not installed
 import pytest
 
+from cory.models.generation import Response
+from cory.models.server import Server
 from tests.support.commands import SOON, end, last_wins, metrics, until
+from tests.support.composing import ConfigOf
 from tests.support.vllm_server import VLLMServer
 from tests.support.warm import WarmCommand
 
@@ -32,14 +36,20 @@ def servers(run_dir: Path) -> list[int]:
 
 
 @pytest.fixture
-def start(short: list[str], tmp_path: Path) -> Iterator[Start]:
-    """Starts CORY with adapters and a server, which the run starts itself unless it is told."""
-    python = tmp_path / "python"  # in place of one that has vLLM
+def python(tmp_path: Path) -> Path:
+    """In place of one that has vLLM."""
+    python = tmp_path / "python"
     mark = '--mark "$CORY_TEST_RUN/server"'
     python.write_text(
         f'#!/bin/sh\nshift; shift\nexec {sys.executable} -m tests.support.vllm_server {mark} "$@"\n'
     )
     python.chmod(0o755)
+    return python
+
+
+@pytest.fixture
+def start(short: list[str], tmp_path: Path, python: Path) -> Iterator[Start]:
+    """Starts CORY with adapters and a server, which the run starts itself unless it is told."""
     started: list[WarmCommand] = []
 
     def run(name: str, *words: str) -> WarmCommand:
@@ -87,6 +97,29 @@ def test_neither_a_killed_server_nor_a_killed_run_loses_anything(start, tmp_path
     again = start("run")
     assert again.wait() == 0, again.err
     assert records(tmp_path / "run") == records(tmp_path / "whole")
+
+
+def test_requests_wait_for_the_server_that_takes_the_place_of_one(
+    config_of: ConfigOf, tmp_path: Path, python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    config = config_of("algorithm=ppo", f"hardware.server.python={python}")
+    server = Server(config.hardware.server, config.model, 40, 1, tmp_path / "log", "cpu")
+
+    async def ask() -> list[Response]:
+        async with server.connected():
+            asked = [server.sample("base", [5, 6], 3, None, seed, [0]) for seed in range(4)]
+            return await asyncio.gather(*asked)
+
+    server.start()
+    try:
+        before = asyncio.run(ask())
+        assert server.process is not None
+        server.process.kill()
+        server.process.wait()
+        assert asyncio.run(ask()) == before
+    finally:
+        server.stop()
 
 
 def test_a_server_elsewhere_that_goes_is_waited_for_by_the_user(
