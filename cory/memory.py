@@ -302,8 +302,8 @@ def check(config: Config) -> str:
             f"of {'main ' if beside else ''}memory per process at all times, and there are "
             f"{(most or 0) / GIB:.2f} GiB; python scripts/memory.py says for what",
         )
-    phase, needed = peak(parts)
-    line = f"memory: about {needed / GIB:.2f} GiB per process at most, in phase: {phase}"
+    _, needed = peak(parts)
+    line = f"memory: about {needed / GIB:.2f} GiB per process at most"
     if room is None or needed <= WARN_ABOVE * room:
         return line
     there_are = f"with hardware={config.hardware.name} there are {room / GIB:.2f} GiB"

@@ -46,16 +46,20 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("algorithm=ppo algorithm.swap_every=3", "algorithm.swap_every is not a setting"),
         ("fidelity=official_cory algorithm=ppo", "algorithm.official_swap is not a setting"),
         # an option that a group does not have
-        ("algorithm=pppo", "spag team verifier; did you mean ppo?\n"),
+        ("algorithm=pppo", "algorithm=pppo is not an option; did you mean ppo? (cory, "),
         ("sweep=fig3", "sweep=fig3 is not in conf/sweeps; did you mean maft/fig3 or cory/fig3?\n"),
         ("sweep=cory/fig3 only=gsm8k_ppo", "only=gsm8k_ppo: sweep=cory/fig3 has imdb_ppo, imdb_"),
         ("seed=null model=null", "model=null: choose an option of the group\n"),
-        ("reward=xyz", "Could not find 'reward/xyz' Available options in 'reward': classifier "),
+        ("reward=xyz", "reward=xyz is not an option (classifier, "),
+        ("experiment=cory_imdb", "did you mean cory/imdb_ppo? ("),
         # a setting without its group
         ("learning_rate=1e-4", "did you mean algorithm.learning_rate?"),
         ("--config-dir={tmp}/nowhere experiment=typo", "nowhere' not found"),
         # what is no setting at all
-        ("algorithm.clip_range", "missing EQUAL"),
+        ("algorithm.clip_range", "algorithm.clip_range has no value: a setting is typed as <name>"),
+        # what has to be typed
+        ("algorithm=team", "algorithm.play has no value: type algorithm.play=my_team.py:play\n"),
+        ("model=own", "model.path has no value: type model.path=Qwen/Qwen3-0.6B\n"),
         ("--config-dir={tmp} experiment=broken", "broken.yaml"),
         # a value
         ("~algorithm.clip_range", "algorithm.clip_range: no value given"),

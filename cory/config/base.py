@@ -11,13 +11,22 @@ from string import Formatter
 from typing import Annotated, Any
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from typing_extensions import Self
 
 # settings, perhaps of a group inside, each with the rule that it breaks
 Conflicts = Iterator[tuple[str, str]]
 LONGEST = 60  # characters of a value in a line
+EXAMPLES = {  # of what must be typed
+    "algorithm.play": "my_team.py:play",
+    "algorithm.agents": "[planner,solver]",
+    "reward.function": "my_reward.py:score",
+    "task.path": "my_prompts.jsonl",
+    "task.generators": "'{chain_sum: {}}'",
+    "model.path": "Qwen/Qwen3-0.6B",
+    "hardware.rendezvous": "<first machine>:29500",
+}
 
 
 class Settings(BaseModel):
@@ -234,6 +243,11 @@ def meant(key: str, known: Collection[str]) -> str:
     return ""
 
 
+def no_value(key: str) -> str:
+    """What is said of a setting that has to be typed."""
+    return f"{key} has no value: type {key}={EXAMPLES.get(key, '...')}"
+
+
 def plain(cfg: DictConfig) -> dict[str, Any]:
     """The values of a composition; ConfigError where one is missing, or cannot be resolved."""
     try:
@@ -244,6 +258,7 @@ def plain(cfg: DictConfig) -> dict[str, Any]:
             cause = cause.__context__
         if cause is not None:  # a resolver of ours refused
             raise cause from None
+        require(not isinstance(error, MissingMandatoryValue), no_value(str(error.full_key)))
         said = str(error).splitlines()[0]
         raise ConfigError(f"{error.full_key}: {said}" if error.full_key else said) from None
     return dict(values)

@@ -16,6 +16,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from cory.config import ConfigError, require
+from cory.config.base import no_value
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 CLONE_ONLY = {"tiny_2x"}  # 10 MB that the wheel does not carry (pyproject.toml)
@@ -88,7 +89,9 @@ def name_of_model(*, _parent_: DictConfig) -> str:
 
 def has_template(*, _parent_: DictConfig) -> bool:
     """Whether a model's tokenizer has a chat template: `${has_template:}`."""
-    folder = files_of(str(_parent_.path), _parent_._get_full_key("path"))
+    key = _parent_._get_full_key("path")
+    require(_parent_.path is not None, no_value(key))
+    folder = files_of(str(_parent_.path), key)
     return (folder / TEMPLATE).is_file() or bool(described(folder, TOKENIZER).get("chat_template"))
 
 

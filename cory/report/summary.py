@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from omegaconf import OmegaConf
 
 from cory.functional.statistics import mean_interval, paired_interval
 from cory.report.hints import AGENT, obstacles, of_agents
@@ -29,7 +30,7 @@ from cory.report.runs import (
 )
 from cory.runs.files import read_lines
 from cory.runs.recorder import TRAINING
-from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record
+from cory.runs.run_dir import AGENTS, SAMPLES, SCORES, read_record, read_settings
 
 CURVES = "curves.png"
 LEAST_PROMPTS = 20  # of fewer nothing is claimed: their intervals are too narrow too often
@@ -134,11 +135,14 @@ def sentence(changes: pd.DataFrame) -> str:
     return f"{text[0].upper()}{text[1:]}. ({INTERVAL}s over {prompts} prompts)"
 
 
-def hints(changes: pd.DataFrame, frame: pd.DataFrame, one_seed: bool) -> list[str]:
+def hints(
+    changes: pd.DataFrame, frame: pd.DataFrame, one_seed: bool, prompts: int | None
+) -> list[str]:
     """What to look at or to try next, what spoils a run first; at most six.
 
     changes: as `before_after` gives them; frame: as `read_metrics`
     one_seed: the run is none of several that differ in their seed
+    prompts: evaluation.prompts of the run; None: all that are held out
     """
     ends = end_values(frame)
     answers = any(re.match("eval/(pass_at|vote)", name) for name in ends.index)
@@ -153,8 +157,9 @@ def hints(changes: pd.DataFrame, frame: pd.DataFrame, one_seed: bool) -> list[st
             )
             break
     about = _judged(changes)
-    if any(verdict(row) == "undecided" for _, row in about.iterrows()):
-        asked = int(about["prompts"].max())
+    asked = 0 if about.empty else int(about["prompts"].max())
+    undecided = any(verdict(row) == "undecided" for _, row in about.iterrows())
+    if undecided and asked == prompts:  # there may be more
         found.append(
             f"evaluation.prompts: beside the interval over {asked} prompts the change is small; "
             f"{max(4 * asked, LEAST_PROMPTS)} would halve it"
@@ -217,7 +222,8 @@ def show_summary(run_dir: Path) -> None:
         last_ones = episodes(read_lines(run_dir / SAMPLES))
         parts = [last_ones, f"{parts[0]}\n({note})", sentence(changes)]
         alone = "seed-" not in run_dir.name and not run_dir.name.startswith("seed")
-        next_steps = hints(changes, read_metrics(run_dir), alone)
+        prompts = OmegaConf.select(read_settings(run_dir), "evaluation.prompts")
+        next_steps = hints(changes, read_metrics(run_dir), alone, prompts)
         parts.append("\n- ".join(["What next:", *next_steps]) if next_steps else "")
     print("\n" + "\n\n".join(filter(None, parts)))
     print(f"\n{iterations} iterations in {record['wall_s']:.0f} s; records in {run_dir}")

@@ -144,7 +144,9 @@ def prepare(run_dir: Path, cfg: DictConfig, words: list[str]) -> bool:
     ConfigError for the directory of another run. words: as typed, for overrides.txt
     """
     require_own(run_dir)
-    if (run_dir / METRICS).exists():  # else a start was refused before anything was done
+    metrics, whole = run_dir / METRICS, read_record(run_dir) is not None
+    # else nothing was done, and what is wrong may be put right in the same folder
+    if whole or (metrics.exists() and metrics.stat().st_size > 0):
         theirs, ours = comparable_settings(read_settings(run_dir)), comparable_settings(cfg)
         other = [key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key)]
         key = min(other, key=lambda key: (not key.endswith(".name"), key), default="")
@@ -153,7 +155,7 @@ def prepare(run_dir: Path, cfg: DictConfig, words: list[str]) -> bool:
             f"run_dir={run_dir} holds a run with {key}={theirs.get(key)}, not {ours.get(key)}; "
             f"repeat what it was begun with ({OVERRIDES} lists it), or choose another run_dir",
         )
-        if read_record(run_dir) is not None:
+        if whole:
             print(f"{run_dir} is complete; delete it to run it again")
             return False
         print(f"goes on with the run in {run_dir} (delete it to start afresh)")

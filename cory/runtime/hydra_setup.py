@@ -110,15 +110,21 @@ def one_line(error: Exception) -> str:
     said, cause = " ".join(str(error).partition("Config search path")[0].split()), error.__cause__
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.partition("/")
-        # Hydra does not list what lies in subfolders
-        known = experiment_names(CONF) if group == "experiment" else error.options or ()
-        return f"{said}{nearest(name, known)}"
+        known = error.options or ()  # without what lies in subfolders
+        there = f" ({', '.join(known)})"
+        if group == "experiment":
+            known, there = experiment_names(CONF), f" ({CONF / group} has them)"
+        if not any(word.startswith(f"{group}=") for word in sys.argv):
+            return f"{said}{nearest(name, known)}"  # an option of another group asks for it
+        return f"{group}={name} is not an option{nearest(name, known)}{there}"
     if said.startswith("Could not override") and isinstance(cause, OmegaConfBaseException):
         key = said.split("'")[1]
         if "template" in key.split("."):  # its arguments are not known
             return f"{key}: an argument of a chat template's own needs a +: +model.template.<name>="
         root = None if cause.parent_node is None else cause.parent_node._get_root()
         return f"{key} is not a setting{'' if root is None else meant(key, flat(root))}"
+    if isinstance(error, OverrideParseException) and "missing EQUAL" in said:
+        return f"{error.override} has no value: a setting is typed as <name>=<value>"
     if isinstance(error, OverrideParseException):  # which does not name the word
         return f"{error.override} cannot be read ({said}); special characters need quotes"
     if said.startswith("Config group override"):  # nor does this one

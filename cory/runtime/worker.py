@@ -194,7 +194,10 @@ def build_components(config: Config) -> Components:
     reward: Reward = builder("reward", config.reward.name)(config.reward, task, device, run)
     check_prompts(config, len(task.sampler.rows))
     # refused now rather than after the last iteration
-    held_out = task.held_out(config.evaluation.prompts, config.evaluation.split)
+    held_out = task.held_out(asked := config.evaluation.prompts, config.evaluation.split)
+    if asked is not None and len(held_out) < asked:
+        there = f"task={config.task.name} holds out {len(held_out)}, and all of them are asked"
+        distributed.note(f"evaluation.prompts={asked}: {there}")
     for one, prompt in product(speaking, held_out[:1]):
         if one.texts.chat:
             one.texts.render(prompt.opening)

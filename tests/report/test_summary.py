@@ -72,7 +72,9 @@ def test_nothing_is_told_of_few_prompts(tmp_path: Path) -> None:
 def said(run_dir: Path, **more: Any) -> list[str]:
     """The settings, or what else the hints begin with."""
     table, frame = before_after(run_dir), read_metrics(run_dir)
-    return [hint.partition(":")[0].partition("=")[0] for hint in hints(table, frame, **more)]
+    return [
+        hint.partition(":")[0].partition("=")[0] for hint in hints(table, frame, prompts=24, **more)
+    ]
 
 
 def test_hints(tmp_path: Path) -> None:
@@ -95,7 +97,9 @@ def test_hints(tmp_path: Path) -> None:
     run_dir = trained(tmp_path / "seeds", [0.9, 1.1] * 12)
     assert said(run_dir, one_seed=True) == ["seed"]
     undecided = before_after(trained(tmp_path / "few", [-1.5, 2.5] * 12))
-    (hint,) = hints(undecided, pd.DataFrame(), one_seed=False)
+    (hint,) = hints(undecided, pd.DataFrame(), one_seed=False, prompts=24)
+    for more in (128, None):  # all that there are have been asked
+        assert not hints(undecided, pd.DataFrame(), one_seed=False, prompts=more)
     assert hint.startswith("evaluation.prompts: beside the interval over 24 prompts")
     assert hint.endswith("96 would halve it")
 

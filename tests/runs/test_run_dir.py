@@ -25,7 +25,7 @@ from tests.support.refusals import refusal
 def begun(run_dir: Path, cfg: DictConfig) -> None:
     """A run that has written records."""
     write_settings(run_dir, cfg, [])
-    (run_dir / METRICS).touch()
+    (run_dir / METRICS).write_text('{"iteration": 0}\n')
 
 
 def started(run_dir: Path, *words: str) -> bool:
@@ -86,6 +86,7 @@ def test_new_and_empty_folders_and_runs_are_taken(tmp_path: Path) -> None:
 )
 def test_a_directory_with_another_run_is_refused(override: str, said: str, tmp_path: Path) -> None:
     write_settings(tmp_path, compose_config(), [])
+    (tmp_path / METRICS).touch()
     assert started(tmp_path, override)  # nothing was done there
     begun(tmp_path, compose_config())
     before = files_of(tmp_path)

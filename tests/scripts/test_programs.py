@@ -17,6 +17,7 @@ from scripts.collaboration_game import (
     response,
     uniform,
 )
+from scripts.puzzles import fill, puzzles, solved, walk
 from scripts.settings import PAGE, page
 from scripts.skills import ratio, specialities, trajectory, update
 from scripts.step_documents import worked
@@ -121,3 +122,16 @@ def test_three_models_often_choose_the_same_topic() -> None:
     """Independently and with equal chances: 1/9, 6/9, 2/9 for one, two, three different topics."""
     found = specialities(2000, 3, 3, 500, 15, seed=0)
     assert found == pytest.approx({1: 1 / 9, 2: 6 / 9, 3: 2 / 9}, abs=0.04)
+
+
+def test_solutions_of_puzzles_solve_them() -> None:
+    rows = [*solved(20)]
+    assert len(rows) == 80 and {row["prompt"].split()[-1] for row in rows} == {"Tool:", "Planner:"}
+    for row in rows:
+        grid, *_ = row["prompt"].split()
+        act = walk if "S" in grid else fill
+        after = act(grid, row["answer"])
+        assert "G" not in after and "_" not in after
+        assert {*act(grid, row["answer"][:-1])} & {*"G_"}  # no digit or step too many
+    made = [*puzzles(30)]
+    assert len({row["maze"] for row in made}) == len({row["sudoku"] for row in made}) == 30
