@@ -109,9 +109,11 @@ reproduce-%: $(RUNS) ## Run a sweep, show its table, draw its figure: make repro
 report: install ## Write the tables and figures of docs/results/ from the archived runs
 	$(BIN)/python scripts/table.py --all
 
-docs: install ## Write the site of docs/ to outputs/site, with a search: python -m http.server -d outputs/site
-	$(PIP) --editable ".[docs]" "$(TORCH)"
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file scripts/docs_site/mkdocs.yml
+# in an environment of its own: the site needs nothing of cory, and `make lock` none of the site
+docs: ## Write the site of docs/ to outputs/site, with a search: python -m http.server -d outputs/site
+	test -x .mkdocs/bin/mkdocs || { $(PYTHON) -m venv .mkdocs && \
+		.mkdocs/bin/pip install --quiet "$$(sed -n 's/^docs = \["\(.*\)"\].*/\1/p' pyproject.toml)"; }
+	NO_MKDOCS_2_WARNING=1 .mkdocs/bin/mkdocs build --quiet --strict --config-file scripts/docs_site/mkdocs.yml
 
 clean: ## Remove the virtual environment
-	rm -rf $(VENV)
+	rm -rf $(VENV) .mkdocs
