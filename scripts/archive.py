@@ -31,8 +31,8 @@ SWEEPS = Path(__file__).resolve().parent.parent / "conf" / "sweeps"
 # (keep_state: a setting of earlier runs)
 OF_EACH_RUN = {*FREE, "seed", "scale", "fidelity", "hydra", "--config-dir", "keep_state"}
 RUN = ["scale", "experiment", "seed"]
-KEPT = ("objective/", "eval/", "before/", "debate/", "supervised/", "offline/", "game/", "transfer/",
-        "rollout/distinct_2/", "rollout/truncated_share/")  # fmt: skip
+KEPT = ("objective/", "eval/", "before/", "debate/", "supervised/", "offline/", "game/",
+        "transfer/", "rollout/distinct_2/", "rollout/truncated_share/")  # fmt: skip
 TEXT_COLUMNS = ("scale", "experiment", "metric", "commit", "date", "settings", "text")
 
 Runs = dict[tuple[str, str], dict[str, pd.DataFrame]]  # (scale, experiment) -> metric -> rows

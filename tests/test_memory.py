@@ -194,7 +194,7 @@ def test_a_run_that_cannot_fit_is_refused_and_one_that_hardly_will_is_warned_of(
 ) -> None:
     config = small(described)
     parts = parts_of(config)
-    always, (phase, most) = held(parts), peak(parts)
+    always, (_, most) = held(parts), peak(parts)
     monkeypatch.setattr(memory, "main_memory", lambda: 2 * most)
     assert check(config) == "memory: about 0.00 GiB per process at most"
     monkeypatch.setattr(memory, "main_memory", lambda: most)  # above 90 %
