@@ -1,4 +1,4 @@
-"""Figures of tables (scripts/papers.py): curves with a band over seeds, grouped bars, scatter."""
+"""Figures of tables (scripts/papers.py): curves with a band over seeds, points, scatter."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,9 +6,11 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
-from papers import Numbers
+from papers import ITERATION, Numbers
 
 from cory.report.plots import MARKERS, STYLE, add_legend, curve, panels, save
+
+WIDTH = 6.5  # inches: at most 720 pixels, the width of a page
 
 
 def draw_table(numbers: Numbers, path: Path) -> None:
@@ -19,21 +21,24 @@ def draw_table(numbers: Numbers, path: Path) -> None:
         drawing, axes = panels(len(columns) if figure.kind == "curves" else 1)
         if figure.kind == "curves":
             draw_curves(numbers, columns, axes)
-        elif figure.kind == "bars":
-            drawing.set_size_inches(max(5.4, 1.1 * len(numbers.rows)), 3.4)
-            draw_bars(numbers, columns, axes[0])
+        elif figure.kind == "points":
+            drawing.set_figheight(0.9 + 0.24 * len(numbers.rows) * (1 + 0.4 * (len(columns) > 1)))
+            draw_points(numbers, columns, axes[0])
         else:
             draw_scatter(numbers, columns, axes[0])
+        drawing.set_figwidth(min(WIDTH, drawing.get_figwidth()))
         add_legend(drawing, axes)
         save(drawing, path)
 
 
 def draw_curves(numbers: Numbers, columns: Sequence[str], axes: Sequence[Axes]) -> None:
-    """A panel for each column, a line for each row."""
+    """A panel for each column, a line for each row; iterations count from 1, as on the pages."""
+    start = int(numbers.table.figure.over == ITERATION)  # the archive counts them from 0
     for panel, column in zip(axes, columns, strict=True):
         for number, row in enumerate(numbers.rows):
             lines = numbers.curve_of(row, column)
             if not lines.empty:
+                lines = lines.assign(iteration=lines.iteration + start)
                 by_seed = (own.set_index("iteration").value for _, own in lines.groupby("seed"))
                 curve(panel, list(by_seed), number).set_label(row.name)
         panel.set_title(numbers.table.figure.name or column, fontsize=9)
@@ -41,25 +46,20 @@ def draw_curves(numbers: Numbers, columns: Sequence[str], axes: Sequence[Axes]) 
         panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
-def draw_bars(numbers: Numbers, columns: Sequence[str], axes: Axes) -> None:
-    """A group for each row, a bar for each column; whiskers: standard deviation over seeds."""
-    width, means = 0.8 / len(columns), []
+def draw_points(numbers: Numbers, columns: Sequence[str], axes: Axes) -> None:
+    """A line of the page for each row, a point for each column; whiskers: standard deviations."""
     for number, column in enumerate(columns):
         values = [numbers.values[row.name, column] for row in numbers.rows]
         known = [(place, seeds) for place, seeds in enumerate(values) if not seeds.empty]
-        x = [place + (number - (len(columns) - 1) / 2) * width for place, _ in known]
-        heights = [float(seeds.mean()) for _, seeds in known]
-        spread = [seeds.std() for _, seeds in known]
-        axes.bar(x, heights, width * 0.92, yerr=spread, color=f"C{number}", label=column,
-                 error_kw={"lw": 0.8, "ecolor": "#333333"})  # fmt: skip
-        means += heights
-    names = [row.name.replace(", ", ",\n").replace(": ", ":\n") for row in numbers.rows]
-    axes.set_xticks(range(len(names)), names)
-    axes.grid(visible=False, axis="x")
-    if min(means) > 0.5 * max(means):  # near one another: told apart above a floor
-        axes.set_ylim(bottom=min(means) - 0.4 * (max(means) - min(means)))
+        y = [place + 0.22 * (number - (len(columns) - 1) / 2) for place, _ in known]
+        axes.errorbar(
+            [seeds.mean() for _, seeds in known], y, xerr=[seeds.std() for _, seeds in known],
+            fmt=MARKERS[number], color=f"C{number}", label=column, markersize=5, elinewidth=1.2,
+        )  # fmt: skip
+    axes.set_yticks(range(len(numbers.rows)), [row.name for row in numbers.rows])
+    axes.invert_yaxis()
     if len(columns) == 1:
-        axes.set_ylabel(columns[0])
+        axes.set_xlabel(columns[0])
 
 
 def draw_scatter(numbers: Numbers, columns: Sequence[str], axes: Axes) -> None:

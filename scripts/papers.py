@@ -32,6 +32,7 @@ Cells = str | list[Any]
 # [metric] or [metric, task], of which a metric may stand alone
 Column = Annotated[list[str], BeforeValidator(lambda x: [x] if isinstance(x, str) else x)]
 
+ITERATION = "iteration"
 COMPUTED = "computed"  # the scale of what needs no runs
 LONGEST = 120  # characters that are shown of what an agent wrote
 NOTHING = pd.DataFrame({name: [] for name in ("seed", "iteration", "value", "commit", "date")})
@@ -40,9 +41,9 @@ NOTHING = pd.DataFrame({name: [] for name in ("seed", "iteration", "value", "com
 class Figure(BaseModel, extra="forbid"):
     """A figure of a table: its kind, and the columns that are drawn."""
 
-    kind: Literal["curves", "bars", "scatter"]
+    kind: Literal["curves", "points", "scatter"]
     columns: list[str]
-    over: str = "iteration"  # the name of a curve's x axis
+    over: str = ITERATION  # the name of a curve's x axis
     name: str | None = None  # of what a single panel of curves shows; else the column's
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 from archive import finished, refuse_others, run_frame
-from figures import draw_curves
+from figures import draw_curves, draw_points
 from papers import COMPUTED, Numbers, Table, at_the_end, decimals, load, markdown_of
 from table import write_page
 
@@ -107,10 +107,23 @@ def test_curves_have_a_line_for_each_row(paper: dict[str, Table], runs: archive.
     draw_curves(Numbers(paper["tab1"], runs, "small"), ["score"], axes)
     assert figure.axes == axes
     first, second = axes[0].get_lines()
-    assert list(first.get_xdata()) == list(range(13))
+    assert list(first.get_xdata()) == list(range(1, 14))
     assert list(first.get_ydata()) == [10 + i for i in range(13)]  # the mean of three seeds
     assert list(second.get_ydata()) == [14 + i for i in range(13)]
     assert [first.get_label(), second.get_label()] == ["A", "B"]
+
+
+def test_points_stand_at_the_means_of_their_rows(
+    paper: dict[str, Table], runs: archive.Runs
+) -> None:
+    numbers = Numbers(paper["tab1"], runs, "small")
+    _, (axes,) = panels(1)
+    draw_points(numbers, ["score"], axes)
+    line = axes.containers[0].lines[0]
+    assert list(line.get_xdata()) == [numbers.values[row, "score"].mean() for row in ("A", "B")]
+    assert list(line.get_ydata()) == [0, 1]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["A", "B"]
+    assert axes.yaxis_inverted()  # the first row stands above
 
 
 def test_the_archive_replaces_a_run_of_the_same_name(tmp_path: Path) -> None:
