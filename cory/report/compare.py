@@ -70,16 +70,23 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
 
     run_dirs: with metrics
     Returns rows by metric and group, those of a metric in the order of the runs, with the columns
-    `seeds` (runs that have the metric), `mean`, `std` (of the sample; NaN of one), `pairs` (seeds
-    that the first group with the metric has, too), `difference` (mean over pairs), `low`, `high`
-    (its LEVEL interval) and `needed` (seeds that would show it).
+    `seeds` (runs that have the metric), `mean`, `std` (of the sample; NaN of one), `before` (mean
+    before the training, NaN where it was not measured), `change` (since then), `change_low`,
+    `change_high` (its LEVEL interval), `pairs` (seeds that the first group with the metric has,
+    too), `difference` (mean over pairs), `low`, `high` (its interval) and `needed` (seeds that
+    would show it).
     """
     groups = group_runs(run_dirs)
-    ends = pd.DataFrame({run_dir: end_values(read_metrics(run_dir)) for run_dir in groups.index})
-    values = {  # of each group: metric x seed
-        str(name): ends[own.index].set_axis(own["seed"], axis="columns")
-        for name, own in groups.groupby("group", sort=False)
-    }
+    frames = {run_dir: read_metrics(run_dir) for run_dir in groups.index}
+    ends = pd.DataFrame({run_dir: end_values(frame) for run_dir, frame in frames.items()})
+    starts = pd.DataFrame({run: frame[frame.index == 0].mean() for run, frame in frames.items()})
+    values, untrained = (
+        {  # of each group: metric x seed
+            str(name): each[own.index].set_axis(own["seed"], axis="columns")
+            for name, own in groups.groupby("group", sort=False)
+        }
+        for each in (ends, starts.reindex(ends.index))
+    )
     main = {name for own in values.values() for name in judged_by([*own.dropna(how="all").index])}
     kl = sorted(ends.index[ends.index.str.fullmatch(f"objective/kl/{AGENT}")])
     rows = []
@@ -90,6 +97,11 @@ def compared(run_dirs: Sequence[Path]) -> tuple[pd.DataFrame, list[str]]:
             if own.empty:
                 continue
             row = {"seeds": len(own), "mean": own.mean(), "std": own.std(), "pairs": 0}
+            before = untrained[name].loc[metric]
+            change = paired(own, before)
+            low, high = mean_interval(change) or (np.nan, np.nan)
+            row |= {"before": before.mean(), "change": change.mean()}
+            row |= {"change_low": low, "change_high": high}
             if first is not None:
                 each = paired(own, first)
                 low, high = mean_interval(each) or (np.nan, np.nan)
@@ -105,20 +117,32 @@ def comparison_text(table: pd.DataFrame, metrics: Sequence[str]) -> str:
     """The rows of some metrics as text, and what the columns are."""
     blocks = []
     for metric in metrics:
-        rows = [["", "seeds", "mean ± std", "difference", INTERVAL, "seeds to tell"]]
+        rows = [["", "seeds", "before", "mean ± std", "change", INTERVAL,
+                 "difference", f"its {INTERVAL}", "seeds to tell"]]  # fmt: skip
         for name, row in table.loc[metric].iterrows():
             spread = "" if np.isnan(row["std"]) else f" ± {row['std']:.3f}"
-            cells = [f"  {name}", f"{row['seeds']:.0f}", f"{row['mean']:.3f}{spread}"]
+            cells = [f"  {name}", f"{row['seeds']:.0f}", *_change(row)]
+            cells.insert(3, f"{row['mean']:.3f}{spread}")
             rows.append([*cells, *(_difference(row) if row["pairs"] else ["", "", ""])])
         blocks.append(f"{title(metric)} ({metric})\n{aligned(rows)}")
-    note = (
-        f"mean ± standard deviation over seeds; the difference is to the first row, over the seeds "
-        f"that both have.\nseeds to tell: so many would show such a difference, if it is real, in "
-        f"{10 * POWER:.0f} of 10 studies; told: its interval excludes 0"
-    )
+    note = "mean ± standard deviation over seeds"
+    if table["pairs"].any():
+        note += (
+            f"; the difference is to the first row, over the seeds that both have.\nseeds to tell: "
+            f"so many would show such a difference, if it is real, in {10 * POWER:.0f} of 10 "
+            f"studies; told: its interval excludes 0"
+        )
     if (table["seeds"] == 1).all():
         note += "\none run in each row: nothing says how much seeds differ; add some, as seed=0,1,2"
     return "\n\n".join([*blocks, note])
+
+
+def _change(row: pd.Series) -> list[str]:
+    """What a row began with, what it changed by, and the interval of that."""
+    if np.isnan(row["change"]):
+        return ["", "", ""]
+    interval = interval_text(row["change_low"], row["change_high"])
+    return [f"{row['before']:.3f}", f"{row['change']:+.3f}", interval]
 
 
 def _difference(row: pd.Series) -> list[str]:

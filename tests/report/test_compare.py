@@ -71,6 +71,26 @@ def test_differences_are_paired_by_seed(two_by_three: list[Path]) -> None:
                    "+0.031", "to", "+0.369", "told"]  # fmt: skip
 
 
+def test_a_group_changes_from_what_its_own_runs_began_with(tmp_path: Path) -> None:
+    pairs = ((0.1, 0.4), (0.3, 0.5), (0.2, 0.3))  # before and after: higher by 0.3, 0.2 and 0.1
+    runs = [
+        record_run(tmp_path / str(seed), [{"before/score/agent_0": old, SCORE: new}], seed=seed)
+        for seed, (old, new) in enumerate(pairs)
+    ]
+    table, metrics = compared(runs)
+    row = table.loc[(SCORE, "mine")]
+    half = 2.919986 * 0.1 / math.sqrt(3)
+    assert (row["before"], row["mean"], row["change"]) == pytest.approx((0.2, 0.4, 0.2))
+    assert (row["change_low"], row["change_high"]) == pytest.approx((0.2 - half, 0.2 + half))
+    _, heads, line, _, note = comparison_text(table, metrics).splitlines()
+    assert " ".join(heads.split()) == "seeds before mean ± std change 90 % interval"
+    assert " ".join(line.split()) == "mine 3 0.200 0.400 ± 0.100 +0.200 +0.031 to +0.369"
+    assert note == "mean ± standard deviation over seeds"  # nothing differs here
+    single, _ = compared(runs[:1])
+    assert single.loc[(SCORE, "mine"), "change"] == pytest.approx(0.3)
+    assert math.isnan(single.loc[(SCORE, "mine"), "change_low"])
+
+
 def test_seeds_that_only_one_row_has_make_no_pairs(tmp_path: Path) -> None:
     ends = [(0.1, 0, 1.0), (0.1, 1, 2.0), (0.3, 1, 4.0), (0.3, 7, 9.0), (0.5, 8, 9.0)]
     table, _ = compared([run(tmp_path / str(n), score, seed, eta)
