@@ -20,6 +20,7 @@ from cory.runs.run_dir import AGENTS, SETTINGS, require_agents
 
 CARD = """\
 ---
+library_name: {library}
 tags: [cory, reinforcement-learning]
 ---
 
@@ -28,6 +29,14 @@ tags: [cory, reinforcement-learning]
 Trained by cory from `{own.path}` (precision={own.precision}, \
 quantisation={own.quantisation}): algorithm={config.algorithm.name}, task={config.task.name}, \
 reward={config.reward.name}, {done} iterations of {prompts} prompts.
+
+```python
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+here = "."  # the folder of this card, or its name on a hub
+tokenizer = AutoTokenizer.from_pretrained(here)
+model = AutoModelForCausalLM.from_pretrained(here)
+```
 """
 
 
@@ -61,6 +70,7 @@ def export_agents(
     for agent in agents.values():
         bundle, own = agent.bundle, agent.bundle.config
         card = CARD.format(
+            library="transformers" if agent.model.base is None else "peft",
             agent=agent.name,
             config=config,
             own=own,

@@ -90,8 +90,12 @@ def test_from_a_prompt_to_an_exported_agent(family: str, way: str, tmp_path, pro
     exported = tmp_path / "agents" / "agent_0"
     assert len({file.stat().st_mode for file in exported.iterdir()}) == 1  # as the umask says
     card = (exported / "README.md").read_text()
-    for word in ("agent_0", "seed 1", "task=prompts", "algorithm=cory"):
+    library = "transformers" if way == "full" else "peft"
+    for word in ("agent_0", "seed 1", "task=prompts", "algorithm=cory", f"library_name: {library}"):
         assert word in card
+    typed = card.split("```python")[1].split("```")[0].replace('"."', repr(str(exported)))
+    exec(typed, given := {})
+    assert given["model"].num_parameters() > 0 and len(given["tokenizer"]) > 0
     if way == "full":
         loaded = AutoModelForCausalLM.from_pretrained(exported)
         assert AutoTokenizer.from_pretrained(exported).chat_template == tokenizer.chat_template
