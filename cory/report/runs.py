@@ -36,6 +36,9 @@ TITLES = {
     "objective/kl": "KL to the reference (nats),",
     "objective/combined": "reward - kl_coef x KL,",
     "offline/kl": "KL to the start (nats),",
+    "offline/loss": "loss,",
+    "supervised/loss": "loss (nats per token),",
+    "verifier/loss": "loss (nats per token),",
 }
 # the metrics that a run is judged by: those of the first pattern that it has
 JUDGED_BY = (
@@ -50,7 +53,7 @@ JUDGED_BY = (
     r"(supervised|offline|verifier)/loss(/.+)?",
 )
 # a metric of a changed team: how it was changed, whom that is about, the metric of the others
-CHANGED = r"(muted|untrained|swapped|run_\d+)(?:_(\w+))?"
+CHANGED = r"(muted|untrained|swapped)(?:_(\w+))?"
 PROBED = re.compile(rf"eval/{CHANGED}/((?:score|vote|pass_at_\d+)/\w+)")
 # first: what they name settles most other settings
 NAMES = ("experiment", "scale", "model.name", "task.name", "algorithm.name", "reward.name")

@@ -55,8 +55,8 @@ def before_after(run_dir: Path) -> pd.DataFrame:
     Columns: `before`, `after`, `change`; `low`, `high`: the LEVEL interval of the change over
     `prompts`, of `after` where there is no before. NaN where it is not known. Of evaluations,
     before is the one before the training and after the last one; of the training the first
-    iteration, and the mean of the last LAST; of a changed team the team as it is, and the changed
-    one, in the last evaluation.
+    iteration, NaN if it is the only one, and the mean of the last LAST; of a changed team the team
+    as it is, and the changed one, in the last evaluation.
     """
     frame = read_metrics(run_dir)
     names, ends = _shown(frame), end_values(frame)
@@ -64,7 +64,7 @@ def before_after(run_dir: Path) -> pd.DataFrame:
     rows = []
     for name in names:
         logged = frame[name].dropna()
-        first = logged.get(0) if name.startswith(EVALUATION) else logged.iloc[0]
+        first = logged.get(0) if name.startswith(EVALUATION) or len(logged) == 1 else logged.iloc[0]
         pair = scores
         if scores and (probe := PROBED.fullmatch(name)):
             first, last = ends[team := f"eval/{probe[3]}"], scores[-1]
@@ -217,6 +217,7 @@ def show_summary(run_dir: Path) -> None:
     if iterations > 0:
         last = min(LAST, iterations)
         note = f"of the training: its first iteration, and the mean of its last {last}"
+        note = note if last > 1 else "of the training: its one iteration"
         if line:
             note += "; of a changed team: as it is and changed, both after the training"
         last_ones = episodes(read_lines(run_dir / SAMPLES))
@@ -226,7 +227,8 @@ def show_summary(run_dir: Path) -> None:
         next_steps = hints(changes, read_metrics(run_dir), alone, prompts)
         parts.append("\n- ".join(["What next:", *next_steps]) if next_steps else "")
     print("\n" + "\n\n".join(filter(None, parts)))
-    print(f"\n{iterations} iterations in {record['wall_s']:.0f} s; records in {run_dir}")
+    done = f"{iterations} iteration{'' if iterations == 1 else 's'}"
+    print(f"\n{done} in {record['wall_s']:.0f} s; records in {run_dir}")
     if iterations > 0:
         from cory.report.plots import draw_run  # noqa: PLC0415  matplotlib takes half a second
 

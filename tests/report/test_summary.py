@@ -1,6 +1,7 @@
 """The end of a run: numbers of the table of before and after, what is said of them, hints."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -124,12 +125,20 @@ def test_the_end_of_a_run_is_printed_and_drawn(tmp_path: Path, capsys) -> None:
     assert (run_dir / "curves.png").stat().st_size > 10_000
 
 
-def test_of_debates_the_votes_are_shown(tmp_path: Path) -> None:
+def test_of_debates_the_votes_are_shown(tmp_path: Path, capsys) -> None:
     names = ("vote/turn_1", "right/turn_1", "score/turn_1", "pass_at_1/turn_1", "flow_wr/turn_2")
     line = {f"{family}/{name}": 0.5 for family in ("before", "eval") for name in names}
     run_dir = record_run(tmp_path / "run", [{**line, "supervised/loss/turn_1": 1.0}])
     expected = ["eval/vote/turn_1", "eval/right/turn_1", "supervised/loss/turn_1"]
-    assert list(before_after(run_dir).index) == expected
+    table = before_after(run_dir)
+    assert list(table.index) == expected
+    # of a training of one iteration there is nothing to compare with
+    assert math.isnan(table.loc[expected[2], "before"]) and table.loc[expected[2], "after"] == 1.0
+    assert table.loc[expected[0], "before"] == 0.5
+    show_summary(run_dir)
+    out = capsys.readouterr().out
+    assert "(of the training: its one iteration)" in out and "\n1 iteration in " in out
+    assert re.search(r"^loss \(nats per token\), turn 1 +1.000 *$", out, re.M)
     # a reward that is 1 for a right answer is not shown beside the accuracy
     line = {f"eval/{name}/agent_0": 0.5 for name in ("score", "pass_at_1", "greedy")}
     run_dir = record_run(tmp_path / "other", [line])
