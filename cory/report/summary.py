@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from omegaconf import OmegaConf
 
-from cory.functional.statistics import mean_interval, paired_interval
+from cory.functional.statistics import ROUNDING, mean_interval, paired_interval
 from cory.report.hints import AGENT, obstacles, of_agents
 from cory.report.runs import (
     EVALUATION,
@@ -103,7 +103,12 @@ def _shown(frame: pd.DataFrame) -> list[str]:
     twins = {name: {name.replace("/score/", "/pass_at_1/")} for name in names}
     for name in filter(PROBED.fullmatch, names):
         twins[name].add(f"{name.rpartition('/')[0]}/team")
-    said = {n for n in names for one in twins[n] - {n} if frame[n].equals(frame.get(one))}
+    said = {
+        name
+        for name in names
+        for one in (twins[name] - {name}) & {*frame}
+        if np.allclose(frame[name], frame[one], rtol=ROUNDING, equal_nan=True)
+    }
     return [name for name in names if name not in said]
 
 

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import cast
 
+from cory import distributed
 from cory.config import BatchPlan, Config, PPOConfig
 from cory.models.actor_critic import ActorCriticModel, store_as_products
 from cory.models.bundle import ModelBundle, StoredWeights, load_frozen
@@ -175,6 +176,13 @@ class Components:
         run_dir, folders = self.config.init_from, dict[str, Path]()
         if run_dir is not None:
             folders = agent_folders(Path(run_dir), names, self.config, "init_from")
+            algorithm, own = self.config.algorithm, bundle.config
+            learns = isinstance(algorithm, PPOConfig) and algorithm.iterations > 0
+            if learns and own.reference == "pretrained":
+                distributed.note(
+                    f"init_from={run_dir}: the KL is to {own.path} "
+                    f"({bundle.group}.reference=init_from: to that run's agents)"
+                )
         head = self.config.algorithm.has_value_head()
         all_names = [*names, *others]
         for model in bundle.new_models(all_names, self.streams.init, head, self.config.model_of):

@@ -114,6 +114,7 @@ def test_a_run_starts_from_agents_with_and_without_value_heads(
         assert torch.equal(agent.model.value_head.weight, source[name].model.value_head.weight)
     notes = [line for line in said.splitlines() if "has no value heads" in line]
     assert len(notes) == (2 if theirs and not ours else 0)
+    assert said.count("the KL is to") == said.count("(model.reference=init_from") == 1
     assert started.step(0)["objective/kl_k3/agent_0"] > 0
 
 
