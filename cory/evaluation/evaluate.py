@@ -63,11 +63,7 @@ def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> M
                         parts.setdefault(part, []).append(own)
             metrics |= {f"eval/reward/{part}/{who}": mean(own) for part, own in parts.items()}
             if solved is not None:
-                for k in request.config.k:
-                    metrics |= pass_metrics(who, k, solved)
-                k = min(request.config.k)
-                passed = [pass_at_k(sum(own), len(own), k) for own in solved]
-                request.scores.add(f"eval/pass_at_{k}/{who}", passed, responses.samples)
+                metrics |= pass_metrics(who, solved, request)
         elif solved is None:
             metrics[f"eval/greedy/{who}"] = score
             request.scores.add(f"eval/greedy/{who}", each, None)
@@ -92,12 +88,19 @@ def solved_by_prompt(
     return [right[start :: len(responses.prompts)] for start in range(len(responses.prompts))]
 
 
-def pass_metrics(who: str, k: int, solved: list[list[bool]]) -> Metrics:
-    """pass@k, unbiased, and that of Ma et al. (2024, 4.2): whether any of the first k is right."""
-    return {
-        f"eval/pass_at_{k}/{who}": mean(pass_at_k(sum(tries), len(tries), k) for tries in solved),
-        f"eval/any_of_{k}/{who}": mean(float(any(tries[:k])) for tries in solved),
-    }
+def pass_metrics(who: str, solved: list[list[bool]], request: EvalRequest) -> Metrics:
+    """pass@k, unbiased, and that of Ma et al. (2024, 4.2): whether any of the first k is right.
+
+    solved: by prompt, of each sample; what prompts contribute to the least k joins the request
+    """
+    metrics: Metrics = {}
+    for k in request.config.k:
+        passed = [pass_at_k(sum(tries), len(tries), k) for tries in solved]
+        if k == min(request.config.k):
+            request.scores.add(f"eval/pass_at_{k}/{who}", passed, len(solved[0]))
+        metrics[f"eval/pass_at_{k}/{who}"] = mean(passed)
+        metrics[f"eval/any_of_{k}/{who}"] = mean(float(any(tries[:k])) for tries in solved)
+    return metrics
 
 
 def response_logprobs(policy: Policy, rows: Sequence[TokenRow]) -> list[float]:
@@ -133,8 +136,7 @@ def return_metrics(
         request.scores.add(f"eval/{name}/{who}", by_prompt(values, len(responses.prompts)), None)
     if responses.samples is not None and responses.prompts[0].answer is not None:
         solved = solved_by_prompt(task, responses, [row[-1:] for row in rows])
-        for k in request.config.k:
-            metrics |= pass_metrics(TEAM, k, solved)
+        metrics |= pass_metrics(TEAM, solved, request)
     return metrics
 
 

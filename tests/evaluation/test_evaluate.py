@@ -10,8 +10,8 @@ import pytest
 from cory.algorithms.cory import Roles, pioneer_observer
 from cory.config import EvaluationConfig
 from cory.episode import Asked, Episode, Metrics, Prompt
-from cory.evaluation.evaluate import TeamEvaluator, score_metrics, worth_asking
-from cory.evaluation.responses import EvalRequest
+from cory.evaluation.evaluate import TeamEvaluator, return_metrics, score_metrics, worth_asking
+from cory.evaluation.responses import EvalRequest, ResponseSet
 from cory.functional.statistics import mean
 from cory.models.actor import Silent
 from cory.runs.files import Line
@@ -113,6 +113,29 @@ def test_every_response_is_kept_and_says_whose_it_is() -> None:
         "turns": [{"agent": "agent_0", "role": "solo", "context": None,
                    "score": float(said.endswith("7"))}],
     }  # fmt: skip
+
+
+def test_a_team_solves_what_its_last_answer_solves() -> None:
+    """Two prompts, two episodes about each: before the training, too, by prompt."""
+    answers = ["77", "78", "87", "87"]  # what the first and the second of each episode say
+    lines = [
+        {
+            "turns": [
+                {"role": who, "response": said, "score": 0.5}
+                for who, said in zip("ab", own, strict=True)
+            ]
+        }
+        for own in answers
+    ]
+    prompts = Questions().held_out(2, "test")
+    responses = ResponseSet("team", "measured", prompts, 2, lines=lines)
+    request = EvalRequest(settings(samples=2, k=[1, 2]), 0, -1, final=False)
+    task: Any = Questions()
+    found = return_metrics(["a", "b"], task, responses, request)
+    assert (found["eval/pass_at_1/team"], found["eval/pass_at_2/team"]) == (0.75, 1.0)
+    assert (found["eval/any_of_1/team"], found["eval/any_of_2/team"]) == (0.5, 1.0)
+    assert request.scores.values["eval/pass_at_1/team"] == [1.0, 0.5]
+    assert request.scores.shares["eval/pass_at_1/team"] == 2
 
 
 def test_the_numbers_by_hand() -> None:
