@@ -13,7 +13,7 @@ from pathlib import Path
 from cory.assets.team import puzzles as team
 
 CELLS = (0, 1, 2, 4, 5, 6, 8, 9, 10)  # of a maze of 3 x 3; between its rows is a /
-EMPTY = 3  # cells of a Sudoku
+EMPTY = 5  # cells of a Sudoku
 Act = Callable[[str, str], str]
 walk: Act = team.walk  # examples have no types
 fill: Act = team.fill
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="for puzzles.jsonl and solved.jsonl")
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in (("puzzles", puzzles(400)), ("solved", solved(10_000))):
+    for name, rows in (("puzzles", puzzles(800)), ("solved", solved(10_000))):
         lines = "".join(f"{json.dumps(row)}\n" for row in rows)
         (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
 
