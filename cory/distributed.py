@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import torch.distributed as dist
 from torch import Tensor
+from tqdm import tqdm
 
 from cory.config import ConfigError
 
@@ -142,7 +143,7 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
 def note(text: str) -> None:
     """Say something that the user should know, once, however many processes there are."""
     if rank() == 0:
-        print(f"note: {text}", file=sys.stderr)
+        tqdm.write(f"note: {text}", file=sys.stderr)  # above a bar, where one moves
 
 
 def any_of(flag: bool) -> bool:

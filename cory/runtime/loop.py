@@ -1,6 +1,7 @@
 """The loop over iterations, shared by all algorithms."""
 
 import copy
+import io
 import math
 import re
 import sys
@@ -37,6 +38,7 @@ SHOWN = {
     "win rate": r"eval/win_rate/(?!itself).+",
 }
 UNTRAINED = {"before training: held-out reward": r"before/score/.+"}  # until iteration 1 ends
+LINE_EVERY = 10.0  # seconds between lines of progress in a file, at least
 MOST_VALUES = 3  # of a kind that are shown one by one
 
 
@@ -75,12 +77,15 @@ class Loop:
             self.pending, self.best, trained = state["metrics"], state["best"], state["trained"]
             start = self.saved - trained
         latest: Metrics = {}
+        screen = sys.stdout.isatty()
+        shape = "|{bar:12}| {n_fmt}/{total_fmt}" if screen else "iteration {n_fmt}/{total_fmt}"
         with tqdm(
             total=iterations,
             initial=start,
-            file=sys.stdout,
+            file=sys.stdout if screen else Lines(),
+            mininterval=0.1 if screen else LINE_EVERY,
             desc=f"{self.config.experiment} seed {self.config.seed}",
-            bar_format="{desc} |{bar:12}| {n_fmt}/{total_fmt} {elapsed}<{remaining}{postfix}",
+            bar_format=f"{{desc}} {shape} {{elapsed}}<{{remaining}}{{postfix}}",
             miniters=0,
             disable=distributed.rank() != 0,
         ) as self.bar:
@@ -107,7 +112,7 @@ class Loop:
         last = iteration + 1 == iterations
         if not trained:
             self.pending |= self._train(iteration)
-            if iteration == 0 and distributed.rank() == 0:
+            if iteration == 0:
                 self._say_obstacles()
         leaving = not last and stopping_anywhere()
         if not trained and (last or leaving or due(iteration, config.checkpoint_every)):
@@ -134,7 +139,7 @@ class Loop:
         unread = [self.read(turn.response) is None for turn in turns] if self.read else []
         ends = self.read is not None or bool(self.config.model.chat)
         for line in obstacles(self.pending, ends, mean(unread) if unread else 0.0):
-            self.bar.write(f"note: {line}", file=sys.stdout)
+            distributed.note(line)
 
     def _keep_best(self, iteration: int, metric: str, mode: str) -> None:
         """Export the agents to best/ if this iteration's value is better than all before it.
@@ -216,6 +221,19 @@ class Loop:
         }
         self.checkpoints.save(done, self.algorithm.agents, state)
         self.saved = done
+
+
+class Lines(io.TextIOBase):
+    """Where progress goes in a file: a line for each change, no signs that move a bar."""
+
+    last = ""
+
+    def write(self, text: str) -> int:
+        line = text.strip()
+        if line not in ("", self.last):
+            print(line, flush=True)
+            self.last = line
+        return len(text)
 
 
 def progress(metrics: Metrics, kinds: Mapping[str, str] = SHOWN) -> str:

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tqdm import tqdm
 
-from cory.runtime.loop import Loop
+from cory import distributed
+from cory.runtime.loop import Lines, Loop
 from tests.support.chat_models import FAMILIES, save_chat_model
 from tests.support.commands import metrics
 from tests.support.composing import parsed
@@ -77,7 +79,7 @@ def test_own_prompts_are_trained_on_with_nothing_else_typed(tiny_model, tmp_path
     drawn = "note: algorithm.prompts_per_iteration=32 draws 32 prompts, and task=prompts has 25 to"
     assert any(line.startswith(drawn) for line in said), said
     for line in OBSTACLES:  # the end says them in another form
-        assert run.out.count(f"note: {line}") == 1, run.out
+        assert run.err.count(f"note: {line}") == 1, run.err
     assert (tmp_path / "outputs/prompts_ppo").is_dir()
 
 
@@ -99,8 +101,17 @@ def test_what_it_needs_to_be_said(read: Any, chat: str, expected: list[str], cap
     algorithm: Any = SimpleNamespace(episodes=[SimpleNamespace(turns=turns)])
     none: Any = None
     loop = Loop(algorithm, parsed(f"model.chat={chat}"), none, none, none, none, read)
-    loop.bar = SimpleNamespace(write=lambda line, file: print(line, file=file))  # type: ignore
     loop.pending = {"rollout/truncated_share/agent_0": 0.6, "objective/score_std/agent_0": 0.1}
     loop._say_obstacles()
-    lines = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().err.splitlines()
     assert [line.removeprefix("note: ").partition(":")[0] for line in lines] == expected
+
+
+def test_progress_in_a_file_is_lines(capsys) -> None:
+    with tqdm(total=2, file=Lines(), bar_format="{n_fmt}/{total_fmt}", mininterval=0) as bar:
+        distributed.note("heard")
+        bar.update()
+        bar.update()
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ["0/2", "1/2", "2/2"]
+    assert err == "note: heard\n"
