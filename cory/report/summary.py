@@ -45,6 +45,7 @@ SHOWN = (
     r"(supervised|offline|verifier)/(loss|kl)(/.+)?",
     PROBED.pattern,
 )
+NORM, SPIKE = "ppo/gradient_norm", 100.0  # how often the median spoils Adam's second moments
 LEAST_KL = 1.0  # nats below which a KL is no matter
 COLUMNS = ["before", "after", "low", "high", "prompts"]
 
@@ -141,13 +142,18 @@ def sentence(changes: pd.DataFrame) -> str:
 
 
 def hints(
-    changes: pd.DataFrame, frame: pd.DataFrame, one_seed: bool, prompts: int | None
+    changes: pd.DataFrame,
+    frame: pd.DataFrame,
+    one_seed: bool,
+    prompts: int | None,
+    clipped: bool = False,
 ) -> list[str]:
-    """What to look at or to try next, what spoils a run first; at most six.
+    """What to look at or to try next, what spoils a run first; at most seven.
 
     changes: as `before_after` gives them; frame: as `read_metrics`
     one_seed: the run is none of several that differ in their seed
     prompts: evaluation.prompts of the run; None: all that are held out
+    clipped: the norm of gradients was clipped
     """
     ends = end_values(frame)
     answers = any(re.match("eval/(pass_at|vote)", name) for name in ends.index)
@@ -159,6 +165,16 @@ def hints(
             found.append(
                 f"algorithm.kl_coef: {kl:.1f} nats of KL cost {who} more than the reward that they "
                 f"brought; a higher coefficient, or a lower learning rate, holds the KL"
+            )
+            break
+    largest = {who: frame[f"{NORM}/{who}"].max() for who in of_agents(ends.to_dict(), NORM)}
+    for who, norm in largest.items():
+        usual = frame[f"{NORM}/{who}"].median()
+        if not clipped and norm > SPIKE * usual:
+            found.append(
+                f"algorithm.max_grad_norm: the norm of {who}'s gradient was once {norm:,.0f}, and "
+                f"{usual:.2g} as a rule; after such a one Adam's steps stay small for hundreds "
+                f"more, unless it is clipped, as by 1.0"
             )
             break
     about = _judged(changes)
@@ -228,8 +244,9 @@ def show_summary(run_dir: Path) -> None:
         last_ones = episodes(read_lines(run_dir / SAMPLES))
         parts = [last_ones, f"{parts[0]}\n({note})", sentence(changes)]
         alone = "seed-" not in run_dir.name and not run_dir.name.startswith("seed")
-        prompts = OmegaConf.select(read_settings(run_dir), "evaluation.prompts")
-        next_steps = hints(changes, read_metrics(run_dir), alone, prompts)
+        keys = ("evaluation.prompts", "algorithm.max_grad_norm")
+        prompts, clip = (OmegaConf.select(read_settings(run_dir), key) for key in keys)
+        next_steps = hints(changes, read_metrics(run_dir), alone, prompts, clip is not None)
         parts.append("\n- ".join(["What next:", *next_steps]) if next_steps else "")
     print("\n" + "\n\n".join(filter(None, parts)))
     done = f"{iterations} iteration{'' if iterations == 1 else 's'}"

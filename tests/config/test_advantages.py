@@ -38,6 +38,8 @@ def test_a_papers_estimator_is_chosen_by_its_name(name: str) -> None:
     found = parsed("algorithm=cory", f"advantages={name}").algorithm
     keys = ("advantages", "groups", "samples_per_prompt", "divide_by_std", "kl_in")
     assert tuple(getattr(found, key) for key in keys) == OF_PAPERS[name]
+    # the KL of a sampled token in the loss has no bound
+    assert found.max_grad_norm == (1.0 if found.kl_in == "loss" else None)
 
 
 @pytest.mark.parametrize(

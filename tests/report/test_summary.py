@@ -97,6 +97,12 @@ def test_hints(tmp_path: Path) -> None:
     assert of(rollout__equal_groups=0.5) == []
     run_dir = trained(tmp_path / "seeds", [0.9, 1.1] * 12)
     assert said(run_dir, one_seed=True) == ["seed"]
+    norms = [{"ppo/gradient_norm/agent_0": 0.4} for _ in range(12)]
+    for largest, expected in ((41.0, ["algorithm.max_grad_norm"]), (39.0, [])):
+        norms[3]["ppo/gradient_norm/agent_0"] = largest  # of a median of 0.4
+        run_dir = record_run(tmp_path / str(largest), norms)
+        assert said(run_dir, one_seed=False) == expected
+        assert not said(run_dir, one_seed=False, clipped=True)
     undecided = before_after(trained(tmp_path / "few", [-1.5, 2.5] * 12))
     (hint,) = hints(undecided, pd.DataFrame(), one_seed=False, prompts=24)
     for more in (128, None):  # all that there are have been asked
@@ -122,6 +128,12 @@ def test_the_end_of_a_run_is_printed_and_drawn(tmp_path: Path, capsys) -> None:
     row = next(line for line in out.splitlines() if line.startswith(title(SCORE)))
     assert row.split()[-7:] == ["11.500", "12.500", "+1.000", "+0.964", "to", "+1.036", "24"]
     assert "What next:\n- seed: this is one run" in out
+    norms = [{"ppo/gradient_norm/agent_0": 0.4 if n else 9e3, COMBINED: 0.0} for n in range(12)]
+    for value, shown in ((None, True), (1.0, False)):
+        run_dir = record_run(tmp_path / str(value), norms, algorithm={"max_grad_norm": value})
+        show_summary(run_dir)
+        hint = "algorithm.max_grad_norm: the norm of agent_0's gradient was once 9,000, and 0.4 as"
+        assert (hint in capsys.readouterr().out) == shown
     assert (run_dir / "curves.png").stat().st_size > 10_000
 
 
