@@ -112,7 +112,7 @@ class Loop:
         last = iteration + 1 == iterations
         if not trained:
             self.pending |= self._train(iteration)
-            if iteration == 0:
+            if iteration == 0 and distributed.rank() == 0:
                 self._say_obstacles()
         leaving = not last and stopping_anywhere()
         if not trained and (last or leaving or due(iteration, config.checkpoint_every)):
@@ -139,7 +139,7 @@ class Loop:
         unread = [self.read(turn.response) is None for turn in turns] if self.read else []
         ends = self.read is not None or bool(self.config.model.chat)
         for line in obstacles(self.pending, ends, mean(unread) if unread else 0.0):
-            distributed.note(line)
+            tqdm.write(f"note: {line}")
 
     def _keep_best(self, iteration: int, metric: str, mode: str) -> None:
         """Export the agents to best/ if this iteration's value is better than all before it.

@@ -79,7 +79,7 @@ def test_own_prompts_are_trained_on_with_nothing_else_typed(tiny_model, tmp_path
     drawn = "note: algorithm.prompts_per_iteration=32 draws 32 prompts, and task=prompts has 25 to"
     assert any(line.startswith(drawn) for line in said), said
     for line in OBSTACLES:  # the end says them in another form
-        assert run.err.count(f"note: {line}") == 1, run.err
+        assert run.out.count(f"note: {line}") == 1, run.out
     assert (tmp_path / "outputs/prompts_ppo").is_dir()
 
 
@@ -103,7 +103,7 @@ def test_what_it_needs_to_be_said(read: Any, chat: str, expected: list[str], cap
     loop = Loop(algorithm, parsed(f"model.chat={chat}"), none, none, none, none, read)
     loop.pending = {"rollout/truncated_share/agent_0": 0.6, "objective/score_std/agent_0": 0.1}
     loop._say_obstacles()
-    lines = capsys.readouterr().err.splitlines()
+    lines = capsys.readouterr().out.splitlines()
     assert [line.removeprefix("note: ").partition(":")[0] for line in lines] == expected
 
 
