@@ -307,7 +307,8 @@ def check(config: Config) -> str:
     if room is None or needed <= WARN_ABOVE * room:
         return line
     there_are = f"with hardware={config.hardware.name} there are {room / GIB:.2f} GiB"
-    return f"warning: {line}; {there_are}, and the run may end for want of memory"
+    less = "hardware.microbatch_size=4, hardware.rollout_batch_size=16 or adapter=lora need less"
+    return f"warning: {line}; {there_are}, and the run may end for want of memory; {less}"
 
 
 def central(config: Config) -> bool:

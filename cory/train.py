@@ -60,7 +60,8 @@ def main() -> None:
     """The console command `cory-train`."""
     refuse_launchers()
     parser = get_args_parser()  # Hydra's own
-    args = parser.parse_intermixed_args()  # as in `seed=0 -m algorithm=ppo,grpo`
+    # as in `seed=0 -m algorithm=ppo,grpo`
+    args, unknown = parser.parse_known_intermixed_args()
     if args.help:  # Hydra itself would list all groups first
         print(OmegaConf.load(CONF / "train.yaml").hydra.help.template, end="")
         return
@@ -70,6 +71,10 @@ def main() -> None:
         listen()
         code = 1
         try:
+            if unknown:
+                name, _, value = unknown[0].lstrip("-").partition("=")
+                typed = f"{name}={value or '<value>'}"
+                raise ConfigError(f"{unknown[0]}: settings are typed without dashes, as {typed}")
             with one_line_refusals(), suppress(JobFailed):
                 code = 0 if compose_and_run(args, parser) else 1
         except ConfigError as error:

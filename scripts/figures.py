@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from papers import ITERATION, Numbers
 
-from cory.report.plots import MARKERS, STYLE, add_legend, curve, panels, save
+from cory.report.plots import MARKERS, SMOOTH, STYLE, add_legend, curve, panels, save
 
+LONG = 2 * SMOOTH  # iterations above which lines are running means
 WIDTH = 6.5  # inches: at most 720 pixels, the width of a page
 
 
@@ -28,6 +29,13 @@ def draw_table(numbers: Numbers, path: Path) -> None:
             draw_scatter(numbers, columns, axes[0])
         drawing.set_figwidth(min(WIDTH, drawing.get_figwidth()))
         add_legend(drawing, axes)
+        longest = max(len(line.get_xdata()) for panel in axes for line in panel.get_lines())
+        notes = [
+            "tiny models stand in for all that are named" if numbers.scale == "small" else "",
+            f"thick: running means over {SMOOTH} iterations" if longest > LONG else "",
+        ]
+        told = "; ".join(filter(None, notes))
+        drawing.suptitle(told, x=0.99, ha="right", fontsize=7, color="#777777")
         save(drawing, path)
 
 
@@ -40,7 +48,8 @@ def draw_curves(numbers: Numbers, columns: Sequence[str], axes: Sequence[Axes]) 
             if not lines.empty:
                 lines = lines.assign(iteration=lines.iteration + start)
                 by_seed = (own.set_index("iteration").value for _, own in lines.groupby("seed"))
-                curve(panel, list(by_seed), number).set_label(row.name)
+                smooth = SMOOTH if lines.iteration.nunique() > LONG else 1
+                curve(panel, list(by_seed), number, smooth=smooth).set_label(row.name)
         panel.set_title(numbers.table.figure.name or column, fontsize=9)
         panel.set_xlabel(numbers.table.figure.over)
         panel.xaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override
 
@@ -175,7 +176,12 @@ def test_the_readme_is_short_and_names_what_to_type_first() -> None:
 def test_help_shows_the_groups(monkeypatch, capsys) -> None:
     monkeypatch.setattr("sys.argv", ["cory-train", "--help"])
     train.main()
-    assert "algorithm   how agents act together and learn" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "algorithm   how agents act together and learn" in shown
+    for file in (ROOT / "conf" / "sweeps").glob("*.yaml"):
+        sweeps = yaml.safe_load(file.read_text(encoding="utf-8"))["sweeps"]
+        block = re.search(rf"^ +{file.stem}/ (.*?)(?=^ +\w+/ |\Z)", shown, re.M | re.S)
+        assert block is not None and {*sweeps} <= {*block[1].split()}, file.stem
 
 
 @pytest.mark.parametrize("command", PROGRAMS)

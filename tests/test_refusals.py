@@ -51,6 +51,10 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("sweep=cory/fig3 only=gsm8k_ppo", "only=gsm8k_ppo: sweep=cory/fig3 has imdb_ppo, imdb_"),
         ("seed=null model=null", "model=null: choose an option of the group\n"),
         ("reward=xyz", "reward=xyz is not an option (classifier, "),
+        ("model=Qwen/Qwen3-0.6B", "is not an option: type model.path=Qwen/Qwen3-0.6B\n"),
+        # other programs' form
+        ("--learning_rate=1e-4", "--learning_rate=1e-4: settings are typed without dashes, as lea"),
+        ("--num_train_epochs 3", "without dashes, as num_train_epochs=<value>\n"),
         ("experiment=cory_imdb", "did you mean cory/imdb_ppo? ("),
         # a setting without its group
         ("learning_rate=1e-4", "did you mean algorithm.learning_rate?"),

@@ -125,7 +125,7 @@ def comparison_text(table: pd.DataFrame, metrics: Sequence[str]) -> str:
             cells.insert(3, f"{row['mean']:.3f}{spread}")
             rows.append([*cells, *(_difference(row) if row["pairs"] else ["", "", ""])])
         blocks.append(f"{title(metric)} ({metric})\n{aligned(rows)}")
-    note = "mean ± standard deviation over seeds"
+    note = "mean ± standard deviation, and intervals, over seeds"
     if table["pairs"].any():
         note += (
             f"; the difference is to the first row, over the seeds that both have.\nseeds to tell: "

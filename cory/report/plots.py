@@ -58,7 +58,11 @@ def curve(
     how: dict[str, Any] = {"color": f"C{number}", "linestyle": dashes}
     if 1 < smooth < len(mean):
         axes.plot(mean, **how, linewidth=0.8, alpha=0.35)
-        mean, spread = (own.rolling(smooth, center=True).mean() for own in (mean, spread))
+        # at both ends over what there is: a curve that stops early hides how a run ended
+        mean, spread = (
+            own.rolling(smooth, center=True, min_periods=smooth // 2).mean()
+            for own in (mean, spread)
+        )
     if len(runs) > 1:
         band = mean - spread, mean + spread
         axes.fill_between(mean.index, *band, color=f"C{number}", alpha=0.15, linewidth=0)

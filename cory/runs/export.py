@@ -24,7 +24,7 @@ library_name: {library}
 tags: [cory, reinforcement-learning]
 ---
 
-# {agent} of {config.experiment}, scale {config.scale}, seed {config.seed}
+# {agent} of {config.experiment}, seed {config.seed}
 
 Trained by cory from `{own.path}` (precision={own.precision}, \
 quantisation={own.quantisation}): algorithm={config.algorithm.name}, task={config.task.name}, \

@@ -116,6 +116,8 @@ def one_line(error: Exception) -> str:
             known, there = experiment_names(CONF), f" ({CONF / group} has them)"
         if not any(word.startswith(f"{group}=") for word in sys.argv):
             return f"{said}{nearest(name, known)}"  # an option of another group asks for it
+        if group == "model" and ("/" in name or Path(name).exists()):
+            return f"{group}={name} is not an option: type model.path={name}"
         return f"{group}={name} is not an option{nearest(name, known)}{there}"
     if said.startswith("Could not override") and isinstance(cause, OmegaConfBaseException):
         key = said.split("'")[1]

@@ -19,7 +19,7 @@ from cory.episode import Metrics
 from cory.evaluation.responses import BEFORE, BEFORE_ANY, EvalRequest
 from cory.functional.statistics import mean
 from cory.models.server import ServerGone
-from cory.report.hints import obstacles
+from cory.report.hints import AGENT, obstacles
 from cory.rewards import Reward
 from cory.runs.checkpoint import Checkpoints
 from cory.runs.recorder import Recorder
@@ -30,8 +30,8 @@ from cory.trainers.steps import TrainingDiverged
 EVALUATION = "eval/"  # begins the metrics that only evaluations have
 # kind of number that the bar shows -> the metrics that are of this kind, of each agent or turn
 SHOWN = {
-    "reward": r"objective/score/.+",
-    "kl": r"objective/kl/.+",
+    "reward": rf"objective/score/{AGENT}",
+    "kl": rf"objective/kl/{AGENT}",
     "loss": r"(supervised|offline)/loss/.+|verifier/loss",
     "accuracy": r"verifier/accuracy",
     "accuracy by turn": r"debate/right/turn_\d+",

@@ -85,7 +85,7 @@ def test_a_group_changes_from_what_its_own_runs_began_with(tmp_path: Path) -> No
     _, heads, line, _, note = comparison_text(table, metrics).splitlines()
     assert " ".join(heads.split()) == "seeds before mean ± std change 90 % interval"
     assert " ".join(line.split()) == "mine 3 0.200 0.400 ± 0.100 +0.200 +0.031 to +0.369"
-    assert note == "mean ± standard deviation over seeds"  # nothing differs here
+    assert note == "mean ± standard deviation, and intervals, over seeds"  # nothing differs here
     single, _ = compared(runs[:1])
     assert single.loc[(SCORE, "mine"), "change"] == pytest.approx(0.3)
     assert math.isnan(single.loc[(SCORE, "mine"), "change_low"])
@@ -174,12 +174,12 @@ def test_panels_by_metric_and_lines_by_agent() -> None:
     assert legend(curves_of({"": [frame]}, names)) == ["agent 0", "agent 1"]
 
 
-def test_running_means_are_centred_over_whole_windows() -> None:
+def test_running_means_are_centred_and_reach_both_ends() -> None:
     figure = curves_of({"a": frames([0.0, 3.0, 6.0, 30.0, 0.0])}, [KL], smooth=3)
     raw, line = figure.axes[0].get_lines()
     assert list(raw.get_ydata()) == [0, 3, 6, 30, 0] and raw.get_linewidth() < 1
-    known = pd.Series(line.get_ydata(), index=line.get_xdata()).dropna()
-    assert known.to_dict() == {2: 3.0, 3: 13.0, 4: 12.0}
+    shown = dict(zip(line.get_xdata(), line.get_ydata(), strict=True))
+    assert shown == {1: 1.5, 2: 3.0, 3: 13.0, 4: 12.0, 5: 15.0}  # at the ends of two
     (only,) = curves_of({"a": frames([1.0, 2.0])}, [KL], smooth=3).axes[0].get_lines()
     assert list(only.get_ydata()) == [1.0, 2.0]  # too short for a window
 
