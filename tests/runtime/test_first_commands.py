@@ -9,7 +9,7 @@ import pytest
 from tqdm import tqdm
 
 from cory import distributed
-from cory.runtime.loop import Lines, Loop
+from cory.runtime.loop import Lines, Loop, progress
 from tests.support.chat_models import FAMILIES, save_chat_model
 from tests.support.commands import metrics
 from tests.support.composing import parsed
@@ -115,3 +115,12 @@ def test_progress_in_a_file_is_lines(capsys) -> None:
     out, err = capsys.readouterr()
     assert out.splitlines() == ["0/2", "1/2", "2/2"]
     assert err == "note: heard\n"
+
+
+def test_progress_shows_agents_and_not_their_roles() -> None:
+    of = {"agent_0": 0.25, "agent_1": 0.5, "pioneer": 9.0, "observer": 9.0, "team": 9.0}
+    metrics = {f"objective/score/{who}": value for who, value in of.items()}
+    metrics |= {"objective/kl/agent_0": 1.0, "objective/kl/observer": 9.0}
+    assert progress(metrics) == "reward 0.25 0.50 | kl 1.00"
+    more = {f"objective/score/agent_{n}": 0.25 for n in range(4)}
+    assert progress(more) == "mean reward 0.25"
