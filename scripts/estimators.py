@@ -284,7 +284,11 @@ def measure(bench: Bench, batches: int, reference: int) -> dict[str, Any]:
 def draw(found: dict[str, Any], path: Path) -> None:
     """A panel for each number, a row for each estimator; whiskers: LEVEL intervals."""
     table = found["estimators"]
-    panels = {"cosine": "cosine of a batch", "direction": "direction of the mean", "noise": "noise (log)"}
+    panels = {
+        "cosine": "cosine of a batch",
+        "direction": "direction of the mean",
+        "noise": "noise (log)",
+    }
     places = np.arange(len(table))[::-1]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(8.6, 3.4), layout="constrained")
