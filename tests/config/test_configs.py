@@ -197,7 +197,7 @@ def test_who_wins_over_whom(mine: str) -> None:
 def test_without_an_experiment_options_have_their_own_values(mine: str) -> None:
     quick, ppo, paper = parsed().algorithm, parsed("algorithm=ppo").algorithm, parsed(mine, OWN)
     assert quick.learning_rate == ppo.learning_rate == 1.41e-4
-    assert (quick.iterations, ppo.iterations, paper.algorithm.iterations) == (32, 32, 100)
+    assert (quick.iterations, ppo.iterations, paper.algorithm.iterations) == (24, 24, 100)
     grpo, debate = parsed("algorithm=grpo").algorithm, parsed("algorithm=maporl").algorithm
     assert (grpo.learning_rate, grpo.kl_coef, grpo.prompts_per_iteration) == (1e-6, 0.04, 256)
     assert (debate.learning_rate, debate.kl_coef, debate.minibatch_size) == (1e-5, 0.002, 64)
