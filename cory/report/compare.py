@@ -134,7 +134,20 @@ def comparison_text(table: pd.DataFrame, metrics: Sequence[str]) -> str:
         )
     if (table["seeds"] == 1).all():
         note += "\none run in each row: nothing says how much seeds differ; add some, as seed=0,1,2"
-    return "\n\n".join([*blocks, note])
+    return "\n\n".join(filter(None, [*blocks, note, what_rose(table, metrics)]))
+
+
+def what_rose(table: pd.DataFrame, metrics: Sequence[str]) -> str:
+    """`Held-out reward, agent 0: rose in cory; undecided in ppo`, by intervals over seeds."""
+    lines = []
+    for metric in metrics:
+        groups: dict[str, list[str]] = {}
+        for name, row in table.loc[metric].dropna(subset=["change_low"]).iterrows():
+            fell = "fell" if row["change_high"] < 0 else "undecided"
+            groups.setdefault("rose" if row["change_low"] > 0 else fell, []).append(str(name))
+        said = "; ".join(f"{way} in {', '.join(names)}" for way, names in groups.items())
+        lines += [f"{title(metric)[0].upper()}{title(metric)[1:]}: {said}"] if said else []
+    return "\n".join(lines)
 
 
 def _change(row: pd.Series) -> list[str]:

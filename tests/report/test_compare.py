@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from cory.report.compare import compared, comparison_text, main
+from cory.report.compare import compared, comparison_text, main, what_rose
 from cory.report.plots import curves_of, draw_run, main_metrics
 from cory.report.runs import group_runs, settings_of
 from tests.support.recorded_runs import record_run
@@ -82,10 +82,17 @@ def test_a_group_changes_from_what_its_own_runs_began_with(tmp_path: Path) -> No
     half = 2.919986 * 0.1 / math.sqrt(3)
     assert (row["before"], row["mean"], row["change"]) == pytest.approx((0.2, 0.4, 0.2))
     assert (row["change_low"], row["change_high"]) == pytest.approx((0.2 - half, 0.2 + half))
-    _, heads, line, _, note = comparison_text(table, metrics).splitlines()
+    _, heads, line, _, note, _, said = comparison_text(table, metrics).splitlines()
     assert " ".join(heads.split()) == "seeds before mean ± std change 90 % interval"
     assert " ".join(line.split()) == "mine 3 0.200 0.400 ± 0.100 +0.200 +0.031 to +0.369"
     assert note == "mean ± standard deviation, and intervals, over seeds"  # nothing differs here
+    assert said == "Held-out reward, agent 0: rose in mine"
+    ways = pd.DataFrame(
+        {"change_low": [-2.0, -1.0, 1.0, math.nan], "change_high": [-1.0, 1.0, 2.0, math.nan]},
+        index=pd.MultiIndex.from_product([[SCORE], ["a", "b", "c", "one seed"]]),
+    )
+    said = "Held-out reward, agent 0: fell in a; undecided in b; rose in c"
+    assert what_rose(ways, [SCORE]) == said
     single, _ = compared(runs[:1])
     assert single.loc[(SCORE, "mine"), "change"] == pytest.approx(0.3)
     assert math.isnan(single.loc[(SCORE, "mine"), "change_low"])
