@@ -178,10 +178,17 @@ def test_help_shows_the_groups(monkeypatch, capsys) -> None:
     train.main()
     shown = capsys.readouterr().out
     assert "algorithm   how agents act together and learn" in shown
-    for file in (ROOT / "conf" / "sweeps").glob("*.yaml"):
-        sweeps = yaml.safe_load(file.read_text(encoding="utf-8"))["sweeps"]
-        block = re.search(rf"^ +{file.stem}/ (.*?)(?=^ +\w+/ |\Z)", shown, re.M | re.S)
-        assert block is not None and {*sweeps} <= {*block[1].split()}, file.stem
+    names = {
+        file.stem: {*yaml.safe_load(file.read_text(encoding="utf-8"))["sweeps"]}
+        for file in (ROOT / "conf" / "sweeps").glob("*.yaml")
+    }
+    folders = [folder for folder in (ROOT / "conf" / "experiment").iterdir() if folder.is_dir()]
+    experiments = {own.name: {file.stem for file in own.glob("*.yaml")} for own in folders}
+    first, second = re.split("^ +sweep  ", shown, flags=re.M)
+    for text, listed in ((first, experiments), (second, names)):
+        for paper, own in listed.items():
+            block = re.search(rf"^ +{paper}/ (.*?)(?=^ +\w+/ |\Z)", text, re.M | re.S)
+            assert block is not None and own == {*block[1].split()}, paper
 
 
 @pytest.mark.parametrize("command", PROGRAMS)
