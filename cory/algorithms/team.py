@@ -102,6 +102,11 @@ class OpponentPool:
     config: Config
     present: int = field(init=False, default=0)  # iterations of the version that plays; 0: none
 
+    @property
+    def sampling(self) -> SamplingConfig | None:
+        """As of a `Policy`."""
+        return self.version.sampling
+
     def turns(
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
     ) -> Sequence[Turn]:

@@ -307,15 +307,20 @@ def of_models(config: Config) -> Conflicts:
 def of_server(config: Config) -> Conflicts:
     """A server that samples: what it has of the run's models."""
     hardware, models = config.hardware, config.models
+    fixed, runs = (getattr(config.algorithm, key, {}) for key in ("fixed_agents", "runs"))
     if hardware.sampler == "own":
         return
+    if "pool" in fixed.values():
+        yield "algorithm.fixed", "a pool needs hardware.sampler=own: its versions change unnoticed"
     if len(models) > 1 and hardware.server.address is not None:
         yield "hardware.server.address", f"serves one model, and the run has {len(models)}"
-    for group, model in models.items():
+    agents = [*config.algorithm.names(), *runs]
+    for key, model in {config.key_of(name): config.model_of(name) for name in agents}.items():
         if model.sharing == "adapters" and model.adapter.rank > 512:
-            yield f"{group}.adapter.rank", "must be at most 512 with hardware.sampler=vllm"
-        if model.sharing == "copies" and len(config.algorithm.names()) > 1:
-            rule = "needs adapter=lora where several agents learn: a server has one set of weights"
+            yield f"{key}.adapter.rank", "must be at most 512 with hardware.sampler=vllm"
+    for group, model in models.items():
+        if model.sharing == "copies" and len(agents) > 1:
+            rule = "needs adapter=lora for several agents: a server has one set of weights"
             yield f"{group}.sharing", f"hardware.sampler=vllm {rule}"
 
 
@@ -354,7 +359,7 @@ def parse_config(cfg: DictConfig) -> Config:
     name = OmegaConf.select(cfg, "algorithm.name")
     given = OmegaConf.select(cfg, "algorithm.advantages")
     takes = given is None or "advantages" in option("algorithm", name).settings.model_fields
-    learners = "algorithm=ppo, grpo, rloo, cory or maporl"
+    learners = "algorithm=ppo, grpo, rloo, cory, maporl or team"
     require(takes, f"advantages={given}: needs {learners}; {name} has none")
     complete_models(cfg)
     values = plain(cfg)

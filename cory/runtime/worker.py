@@ -226,10 +226,15 @@ def serve(config: Config, bundle: ModelBundle) -> Served:
         f"{model}.sharing=copies: vLLM replaces tied embeddings wrongly, as {bundle.said} has "
         f"them; with hardware.sampler=vllm take adapter=lora",
     )
-    agents = max(len(config.algorithm.names()), len(config.algorithm.members()))
+    names, members = config.algorithm.names(), config.algorithm.members()
+    agents = max(len(names), len(members))
+    # members may have wider adapters on the same base
+    own = (config.model_of(name).adapter for name in (*names, *members))
+    widest = max(own, key=lambda adapter: adapter.rank)
     log = run_dir / f"server-{model}.log"
     context, device = bundle.context_length, hardware.device
-    server = Server(hardware.server, bundle.config, context, agents, log, device, stopping)
+    served = bundle.config.replace(adapter=widest)
+    server = Server(hardware.server, served, context, agents, log, device, stopping)
     folder = run_dir / f"server-{model}"
     # the same folder in shared memory for the same run: one that was killed leaves nothing behind
     here = hardware.server.address is None and SHARED_MEMORY.is_dir()

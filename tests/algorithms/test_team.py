@@ -230,7 +230,8 @@ def test_self_play_against_earlier_versions(team: ConfigOf, tmp_path: Path) -> N
         '    return {"one": float("e" in first.text), "two": float("e" in second.text)}\n'
     )
     words = ("algorithm.fixed={two:pool}", "algorithm.pool_every=1", "algorithm.learning_rate=1e-2")
-    config = team(text, *words, f"run_dir={tmp_path}")
+    short = [f"members.two.sampling.{end}_response_tokens=2" for end in ("min", "max")]
+    config = team(text, *words, *short, f"run_dir={tmp_path}")
     (tmp_path / "config.yaml").write_text("{}")
     trainer = build(config)
     played, weights = [], {}
@@ -243,6 +244,8 @@ def test_self_play_against_earlier_versions(team: ConfigOf, tmp_path: Path) -> N
             own = pool.version.model.lm.transformer.wte.weight
             assert torch.equal(own, weights[version])
         trainer.step(iteration)
+        lengths = {e.turns[1].agent: len(e.turns[1].response_ids) for e in trainer.episodes}
+        assert lengths == {"two": 2}
         weights[iteration + 1] = (
             trainer.agents["one"].model.lm.transformer.wte.weight.detach().clone()
         )

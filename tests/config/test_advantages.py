@@ -77,6 +77,6 @@ def test_none_is_the_algorithms_own() -> None:
 
 
 def test_methods_without_advantages_refuse_them() -> None:
-    needed = "^advantages=group: needs algorithm=ppo, grpo, rloo, cory or maporl; spag has none$"
+    needed = "needs algorithm=ppo, grpo, rloo, cory, maporl or team; spag has none$"
     with pytest.raises(ConfigError, match=needed):
         parsed("experiment=spag/llama2_spag_1", "advantages=group")

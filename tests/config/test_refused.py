@@ -91,7 +91,7 @@ hardware.offload_parameters=true ; hardware.zero_stage=2
     -> needs hardware.offload_optimizer=tru
 hardware.nodes=2 -> needs hardware.rendezvous=host:port, which all nodes reach
 hardware.sampler=vllm
-    -> model.sharing=copies: hardware.sampler=vllm needs adapter=lora where several agents learn
+    -> model.sharing=copies: hardware.sampler=vllm needs adapter=lora for several agents
 hardware.server.address=localhost:80 -> must be http://host:port of a server, without a path
 hardware.server.gpus='0' -> needs hardware.device=cuda, got cpu
 hardware.sampler=vllm ; model.sharing=adapters ; model.adapter.rank=513
@@ -242,6 +242,9 @@ algorithm.policies={one: a} -> algorithm.policies: must name the agents that lea
 algorithm.fixed={one: endpoint} -> algorithm.endpoint=null: must be given where one speaks
 algorithm.fixed={two: pool} ; model.sharing=adapters ; hardware.zero_stage=3
     -> algorithm.fixed: needs hardware.zero_stage of at most 2
+algorithm.fixed={two: pool} ; hardware.sampler=vllm -> algorithm.fixed: a pool needs
+algorithm.fixed={two: outputs/run} ; hardware.sampler=vllm
+    -> model.sharing=copies: hardware.sampler=vllm needs adapter=lora for several agents
 algorithm.credit=all -> must be one of own, sum, mean, later, discounted, counterfactual, resampled
 algorithm.credit=resampled ; algorithm.agents=[one] -> shares a reward out between agents, and there
 algorithm.play=team.py -> must be <file>.py:<function>
@@ -257,6 +260,8 @@ members.agent_0.learning_rate=0 -> Input should be greater than 0
 members.agent_0.sampling.top_p=2 -> members.agent_0.sampling.top_p=2: Input should be less than or
 members.agent_0.model.adapter.rank=4
     -> members.agent_0.model.adapter={...}: would be ignored: needs model.sharing=adapters
+hardware.sampler=vllm ; model.sharing=adapters ; members.agent_1.model.adapter.rank=513
+    -> members.agent_1.model.adapter.rank=513: must be at most 512 with hardware.sampler=vllm
 members.agent_0.sampling.min_response_tokens=99
     -> members.agent_0.sampling.max_response_tokens=16: must not be below min_response_tokens=99
 """,

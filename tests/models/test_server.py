@@ -4,7 +4,9 @@ import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -15,6 +17,7 @@ from cory.episode import Prompt
 from cory.models.policy import PPOPolicy
 from cory.models.server import Server, ServerGone
 from cory.rollout.scheduler import Cast, RollOut, single_turn
+from cory.runtime import worker
 from cory.trainers.ppo import PPOTrainer
 from tests.models.test_generation import PLAIN
 from tests.support.building import LetterShare, build, steps
@@ -334,3 +337,13 @@ def test_the_command_of_a_server_on_gpus(config_of: ConfigOf) -> None:
     assert options["--kv-cache-memory-bytes"] == str(3 * 2**29)
     assert options["--quantization"] == "bitsandbytes" and options["--dtype"] == "bfloat16"
     assert server.environment()["CUDA_VISIBLE_DEVICES"] == "2,3"
+
+
+def test_a_server_has_room_for_the_widest_adapter_of_a_model(config_of, monkeypatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(worker, "Server", lambda *args: given.extend(args) or Mock())
+    words = ["algorithm=cory", "adapter=lora", "members.agent_1.model.adapter.rank=40"]
+    config = config_of(*words, "hardware.sampler=vllm")
+    one = SimpleNamespace(group="model", config=config.model, context_length=40, tied=True, said="")
+    worker.serve(config, one).close()  # type: ignore[arg-type]
+    assert (given[1].adapter.rank, given[3]) == (40, 2)
