@@ -234,8 +234,7 @@ class VerifierEvaluator:
         size = self.policy.hardware.responses_at_once * distributed.count()
         in_batches(request, [answers], size, partial(self._answer, request), before_each)
         given = [(turn["score"], turn["right"]) for line in answers.lines for turn in line["turns"]]
-        questions = [given[number :: len(prompts)] for number in range(len(prompts))]
-        return verdict_metrics(questions, request.scores)
+        return verdict_metrics(request.scores.by_prompt(given), request.scores)
 
     def _answer(self, request: EvalRequest, answers: ResponseSet, rows: range) -> list[Line]:
         """Answers and verdicts of some rows, as samples.jsonl keeps them."""

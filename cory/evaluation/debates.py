@@ -13,7 +13,7 @@ from cory.config import MaftConfig
 from cory.endpoint import Endpoint
 from cory.episode import Episode, Metrics, Prompt
 from cory.evaluation.diversity import DebateRecord, Diversity
-from cory.evaluation.responses import TEAM, EvalRequest, ResponseSet, by_prompt
+from cory.evaluation.responses import TEAM, EvalRequest, ResponseSet
 from cory.functional.credit import answer_changes, rounds_of, transition_rates
 from cory.functional.statistics import mean
 from cory.functional.votes import VoteRule
@@ -39,15 +39,13 @@ def debate_metrics(
             vote.score(rounds[number], gold, tie_breaker(request, row, number))
             for row, (rounds, gold) in enumerate(debates)
         ]
-        who, count = f"turn_{number + 1}", len(responses.prompts)
-        means = by_prompt(votes, count)
-        metrics[f"eval/{prefix}vote/{who}"] = mean(means)
+        who, tries = f"turn_{number + 1}", responses.samples or 1
+        request.scores.add(name := f"eval/{prefix}vote/{who}", votes, tries)
+        metrics[name] = mean(request.scores.values[name])
         singles = [value for rounds in right for value in rounds[number]]
         metrics[f"eval/{prefix}right/{who}"] = mean(singles)
-        tries = responses.samples or 1
         rows = [mean(rounds[number]) for rounds in right]
-        request.scores.add(f"eval/{prefix}vote/{who}", means, tries)
-        request.scores.add(f"eval/{prefix}right/{who}", by_prompt(rows, count), tries)
+        request.scores.add(f"eval/{prefix}right/{who}", rows, tries)
     if responses.samples is None:
         return metrics
     scores = [turn["score"] for row in responses.lines for turn in row["turns"]]
@@ -129,7 +127,7 @@ class MaftMetrics:
                 own = slice(number * agents, (number + 1) * agents)
                 each, name = [mean(row[own]) for row in scores], f"eval/score/turn_{number + 1}"
                 metrics[name] = mean(each)
-                request.scores.add(name, by_prompt(each, len(responses.prompts)), None)
+                request.scores.add(name, each, None)
             if responses.prompts[0].answer is None:
                 return metrics
         metrics |= debate_metrics(agents, vote, task, responses, request)

@@ -24,7 +24,6 @@ from cory.evaluation.responses import (
     EvalRequest,
     PromptScores,
     ResponseSet,
-    by_prompt,
     in_batches,
     line_turn,
 )
@@ -41,7 +40,7 @@ from cory.tasks import Task
 def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> Metrics:
     """Mean scores, and the share of prompts solved where the right answers are known."""
     metrics: Metrics = {}
-    count, known = len(responses.prompts), responses.prompts[0].answer is not None
+    known = responses.prompts[0].answer is not None
     whole = [row["turns"] for row in responses.lines]
     by_who = {}  # a team's turns of each row by the role they were said in, then all of them
     for place, turn in enumerate(whole[0] if responses.who == TEAM else ()):
@@ -50,8 +49,8 @@ def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> M
         # float32, as all means of scores here
         scores = [float(turn["score"]) for row in turns for turn in row]
         score = torch.tensor(scores).mean().item()
-        each = by_prompt([mean(float(turn["score"]) for turn in row) for row in turns], count)
-        solved = solved_by_prompt(task, responses, turns) if known else None
+        each = [mean(float(turn["score"]) for turn in row) for row in turns]
+        solved = solved_by_prompt(task, responses, turns, request) if known else None
         if responses.samples is not None:
             metrics[f"eval/score/{who}"] = score
             counted = {*scores} <= {0.0, 1.0}  # what is right, or passes a test
@@ -75,8 +74,8 @@ def score_metrics(task: Task, responses: ResponseSet, request: EvalRequest) -> M
 
 
 def solved_by_prompt(
-    task: Task, responses: ResponseSet, turns: list[list[dict[str, Any]]]
-) -> list[list[bool]]:
+    task: Task, responses: ResponseSet, turns: list[list[dict[str, Any]]], request: EvalRequest
+) -> list[Sequence[bool]]:
     """For each prompt and each of its rows: whether one of the row's turns is right.
 
     turns: of each row, those that count
@@ -85,10 +84,10 @@ def solved_by_prompt(
         any(task.is_right(turn["response"], str(responses.prompt(row).answer)) for turn in chosen)
         for row, chosen in enumerate(turns)
     ]
-    return [right[start :: len(responses.prompts)] for start in range(len(responses.prompts))]
+    return request.scores.by_prompt(right)
 
 
-def pass_metrics(who: str, solved: list[list[bool]], request: EvalRequest) -> Metrics:
+def pass_metrics(who: str, solved: list[Sequence[bool]], request: EvalRequest) -> Metrics:
     """pass@k, unbiased, and that of Ma et al. (2024, 4.2): whether any of the first k is right.
 
     solved: by prompt, of each sample; what prompts contribute to the least k joins the request
@@ -133,9 +132,9 @@ def return_metrics(
     metrics: Metrics = {}
     for who, values in paid.items():
         metrics[f"eval/{name}/{who}"] = mean(values)
-        request.scores.add(f"eval/{name}/{who}", by_prompt(values, len(responses.prompts)), None)
+        request.scores.add(f"eval/{name}/{who}", values, None)
     if responses.samples is not None and responses.prompts[0].answer is not None:
-        solved = solved_by_prompt(task, responses, [row[-1:] for row in rows])
+        solved = solved_by_prompt(task, responses, [row[-1:] for row in rows], request)
         metrics |= pass_metrics(TEAM, solved, request)
     return metrics
 
@@ -255,7 +254,7 @@ class TeamEvaluator:
             team = next(one for one in sets if one.who == TEAM)  # its sampled responses
             for probe in worth_asking(self.probes, team.lines):
                 ask([changed := replace(team, probe=probe, lines=[])])
-                own = replace(request, scores=PromptScores())
+                own = replace(request, scores=PromptScores(request.scores.prompts))
                 found = self.team_metrics(self.task, changed, own)
                 metrics |= of_probe(probe, found, own.scores, request)
         return metrics

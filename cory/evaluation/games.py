@@ -134,17 +134,15 @@ def game_metrics(matches: Sequence[Match], roles: Sequence[str], scores: PromptS
         own = {match.role: match for match in measured if match.opponent == opponent}
         games = [line for match in own.values() for line in match.lines]
         itself, (first, *_) = None in own, own.values()
-        words, tries = len(first.prompts), first.samples or 1
-        rates = []
+        tries, rates = first.samples or 1, []
         for role in roles:
             played = own[None if itself else role].lines
             won = win_scores(played, role)
             if not won:
                 continue
             # games about one word are not independent; the words are
-            sums = by_word([sum(win_scores([line], role)) for line in played], words)
-            counts = by_word([line["valid"] for line in played], words)
-            rates.append(contributions(sums, counts))
+            wins = [win_scores(lines, role) for lines in scores.by_prompt(played)]
+            rates.append(contributions([*map(sum, wins)], [*map(len, wins)]))
             metrics[f"eval/win_rate_{role}/{opponent}"] = mean(rates[-1])
             metrics[f"eval/wins_{role}/{opponent}"] = mean(score == 1 for score in won)
             if not itself:
@@ -160,8 +158,9 @@ def game_metrics(matches: Sequence[Match], roles: Sequence[str], scores: PromptS
             metrics[f"eval/ties/{opponent}"] = mean(not line["winners"] for line in valid)
             metrics[f"eval/solved/{opponent}"] = mean(len(line["winners"]) > 1 for line in valid)
         if valid and itself:
-            solves = by_word([len(line["winners"]) > 1 for line in games], words)
-            counts = by_word([line["valid"] for line in games], words)
+            by_word = scores.by_prompt(games)
+            solves = [sum(len(line["winners"]) > 1 for line in lines) for lines in by_word]
+            counts = [sum(line["valid"] for line in lines) for lines in by_word]
             scores.add(f"eval/solved/{opponent}", contributions(solves, counts), tries)
         lengths = [(len(line["turns"]) + 1) // 2 for line in games]
         metrics[f"eval/game_turns/{opponent}"] = mean(lengths)
@@ -171,11 +170,6 @@ def game_metrics(matches: Sequence[Match], roles: Sequence[str], scores: PromptS
             tokens = [mean(turn["tokens"] for turn in said) for said in spoken]
             metrics[f"eval/utterance_tokens/{opponent}"] = mean(tokens)
     return metrics
-
-
-def by_word(games: Sequence[float], words: int) -> list[float]:
-    """The sum over each word's games; every word once, then every word again."""
-    return [sum(games[start::words]) for start in range(words)]
 
 
 def win_scores(lines: Sequence[Line], role: str) -> list[float]:

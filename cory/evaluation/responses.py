@@ -18,6 +18,7 @@ BEFORE_ANY = -1  # iteration of the evaluation before the training; the first on
 # before_each(rows done, rows in all): called before each batch of rows
 BeforeEach = Callable[[int, int], None]
 R = TypeVar("R", bound="ResponseSet")
+T = TypeVar("T")
 
 
 @dataclass
@@ -30,12 +31,16 @@ class PromptScores:
     # metric -> one value per prompt; their mean is the metric, and their spread says how sure it is
     values: dict[str, list[float]] = field(default_factory=dict)
 
-    def add(self, metric: str, values: Sequence[float], tries: int | None) -> None:
-        """Keep a metric's values, one per prompt.
+    def by_prompt(self, rows: Sequence[T]) -> list[Sequence[T]]:
+        """Each prompt's rows, out of those of every prompt once, then every prompt again."""
+        return [rows[start :: len(self.prompts)] for start in range(len(self.prompts))]
+
+    def add(self, metric: str, rows: Sequence[float], tries: int | None) -> None:
+        """Keep a metric's value of each prompt, the mean of its rows.
 
         tries: they are shares, of so many right or wrong tries each; None: they are not
         """
-        self.values[metric] = list(values)
+        self.values[metric] = [*map(mean, self.by_prompt(rows))]
         if tries is not None:
             self.shares[metric] = tries
 
@@ -45,11 +50,6 @@ class PromptScores:
             f"{BEFORE}/{metric.removeprefix('eval/')}": mean(values)
             for metric, values in self.values.items()
         }
-
-
-def by_prompt(rows: Sequence[float], prompts: int) -> list[float]:
-    """The mean of every prompt's rows, which are every prompt once, then every prompt again."""
-    return [mean(rows[start::prompts]) for start in range(prompts)]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from cory.algorithms.cory import Roles, pioneer_observer
 from cory.config import EvaluationConfig
 from cory.episode import Asked, Episode, Metrics, Prompt
 from cory.evaluation.evaluate import TeamEvaluator, return_metrics, score_metrics, worth_asking
-from cory.evaluation.responses import EvalRequest, ResponseSet
+from cory.evaluation.responses import EvalRequest, PromptScores, ResponseSet
 from cory.functional.statistics import mean
 from cory.models.actor import Silent
 from cory.runs.files import Line
@@ -129,7 +129,9 @@ def test_a_team_solves_what_its_last_answer_solves() -> None:
     ]
     prompts = Questions().held_out(2, "test")
     responses = ResponseSet("team", "measured", prompts, 2, lines=lines)
-    request = EvalRequest(settings(samples=2, k=[1, 2]), 0, -1, final=False)
+    request = EvalRequest(
+        settings(samples=2, k=[1, 2]), 0, -1, final=False, scores=PromptScores(["0", "1"])
+    )
     task: Any = Questions()
     found = return_metrics(["a", "b"], task, responses, request)
     assert (found["eval/pass_at_1/team"], found["eval/pass_at_2/team"]) == (0.75, 1.0)
