@@ -36,6 +36,7 @@ from cory.report.runs import (
     paired,
     read_metrics,
     title,
+    way,
 )
 from cory.runs.files import read_lines, write_whole
 from cory.runs.run_dir import METRICS, RECORD, SCORES, read_settings, runs_below
@@ -143,9 +144,8 @@ def what_rose(table: pd.DataFrame, metrics: Sequence[str]) -> str:
     for metric in metrics:
         groups: dict[str, list[str]] = {}
         for name, row in table.loc[metric].dropna(subset=["change_low"]).iterrows():
-            fell = "fell" if row["change_high"] < 0 else "undecided"
-            groups.setdefault("rose" if row["change_low"] > 0 else fell, []).append(str(name))
-        said = "; ".join(f"{way} in {', '.join(names)}" for way, names in groups.items())
+            groups.setdefault(way(row["change_low"], row["change_high"]), []).append(str(name))
+        said = "; ".join(f"{told} in {', '.join(names)}" for told, names in groups.items())
         lines += [f"{title(metric)[0].upper()}{title(metric)[1:]}: {said}"] if said else []
     return "\n".join(lines)
 
@@ -164,7 +164,7 @@ def _difference(row: pd.Series) -> list[str]:
     size = f"{row['difference']:+.3f}{few}"
     if np.isnan(row["low"]):
         return [size, "", ""]
-    told = row["low"] > 0 or row["high"] < 0
+    told = way(row["low"], row["high"]) != "undecided"
     needed = "> 1000" if np.isnan(row["needed"]) else f"{max(row['needed'], row['pairs'] + 1):.0f}"
     return [size, interval_text(row["low"], row["high"]), "told" if told else needed]
 

@@ -185,6 +185,11 @@ def paired(left: pd.Series, right: pd.Series) -> pd.Series:
     return (left - right).mask(np.isclose(left, right, rtol=ROUNDING, atol=0), 0.0)
 
 
+def way(low: float, high: float) -> str:
+    """`rose`, `fell` or `undecided`: by the interval of a change."""
+    return "rose" if low > 0 else "fell" if high < 0 else "undecided"
+
+
 def interval_text(low: float, high: float) -> str:
     """`+0.563 to +0.924`; empty where it is not known (NaN)."""
     return "" if math.isnan(low) else f"{low + 0.0:+.3f} to {high + 0.0:+.3f}"

@@ -27,6 +27,7 @@ from cory.report.runs import (
     judged_by,
     read_metrics,
     title,
+    way,
 )
 from cory.runs.files import read_lines
 from cory.runs.recorder import TRAINING
@@ -117,13 +118,6 @@ def _number(value: float, form: str = ".3f") -> str:
     return "" if np.isnan(value) else f"{value + 0.0:{form}}"
 
 
-def verdict(row: pd.Series) -> str:
-    """`rose`, `fell` or `undecided`: by the interval, of at least LEAST_PROMPTS prompts."""
-    if not row["prompts"] >= LEAST_PROMPTS or not (row["low"] > 0 or row["high"] < 0):
-        return "undecided"
-    return "rose" if row["low"] > 0 else "fell"
-
-
 def sentence(changes: pd.DataFrame) -> str:
     """What the table says of the metrics that the run is judged by; empty without an interval."""
     about = _judged(changes)
@@ -134,8 +128,8 @@ def sentence(changes: pd.DataFrame) -> str:
         return f"Undecided: of fewer than {LEAST_PROMPTS} held-out prompts nothing can be told."
     said = []
     for name, row in about.iterrows():
-        way, size = verdict(row), f"{row['change']:+.3f}"
-        size = f"undecided ({size})" if way == "undecided" else f"{way} by {size.lstrip('+-')}"
+        told, size = way(row["low"], row["high"]), f"{row['change']:+.3f}"
+        size = f"{told} ({size})" if told == "undecided" else f"{told} by {size.lstrip('+-')}"
         said.append(f"{title(str(name))}: {size}")
     text = "; ".join(said)
     return f"{text[0].upper()}{text[1:]}. ({INTERVAL}s over {prompts} prompts)"
@@ -179,8 +173,8 @@ def hints(
             break
     about = _judged(changes)
     asked = 0 if about.empty else int(about["prompts"].max())
-    undecided = any(verdict(row) == "undecided" for _, row in about.iterrows())
-    if undecided and asked == prompts:  # there may be more
+    undecided = "undecided" in map(way, about["low"], about["high"])
+    if (undecided or asked < LEAST_PROMPTS) and asked == prompts:  # there may be more
         found.append(
             f"evaluation.prompts: beside the interval over {asked} prompts the change is small; "
             f"{max(4 * asked, LEAST_PROMPTS)} would halve it"
