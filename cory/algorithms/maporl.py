@@ -10,10 +10,10 @@ from functools import cached_property, partial
 
 from cory.config import DebateSFTConfig, MaporlConfig
 from cory.config.debate import OF_REFERENCE
-from cory.episode import Episode
+from cory.episode import Episode, score_of
 from cory.evaluation.debates import debate_metrics, roll_out_metrics
 from cory.evaluation.evaluate import TeamEvaluator, probes_of
-from cory.functional.credit import DebateCredit, repeats
+from cory.functional.credit import incentives, influence_aware, repeats, rounds_of
 from cory.functional.votes import VoteRule
 from cory.models.actor import Actor
 from cory.models.generation import draw_limit
@@ -35,23 +35,12 @@ def build_maporl(config: MaporlConfig, components: Components) -> PPOTrainer:
     debates = TrainedDebates(config, components)
     agents = components.new_ppo_policies(config.names())
     actors = debates.actors(agents)
-    credit = DebateCredit(
-        agents=config.agents,
-        horizon=config.horizon,
-        share=config.share,
-        discount=config.turn_discount,
-        alpha=(config.alpha[0], config.alpha[1]),
-        beta=(config.beta[0], config.beta[1]),
-        official=config.official_shaping,
-        penalty=config.guards.penalty,
-        scope=config.guards.scope,
-    )
 
     def assign_credit(episodes: list[Episode]) -> None:
         judge_rest(components.task, episodes)
         for turn in (turn for episode in episodes for turn in episode.turns):
             turn.flawed = not turn.absent and breaks_guard(config, turn.response, turn.response_ids)
-        credit(episodes)
+        debate_credit(config, episodes)
 
     return PPOTrainer(
         components,
@@ -151,6 +140,38 @@ def breaks_guard(config: MaporlConfig, response: str, ids: list[int]) -> bool:
             and repeats(ids, guards.repeat_length, guards.max_repeats)
         )
     )
+
+
+def debate_credit(config: MaporlConfig, episodes: Sequence[Episode]) -> None:
+    """Influence-aware scores plus incentives: fills `turn.credit` and `turn.bonus`.
+
+    It reads `turn.score`, `turn.right` and `turn.flawed`. The penalty of a flawed turn takes the
+    place of its score in its own credit; with horizon=last, of its agent's score in the last round.
+    """
+    guards = config.guards
+    for episode in episodes:
+        rounds = rounds_of(episode, config.agents)
+        pays = any((*config.alpha, *config.beta))
+        if pays and any(turn.right is None for turns in rounds for turn in turns):
+            raise ValueError(f"nobody said whether answers to {episode.prompt.id} are right")
+        right = [[bool(turn.right) for turn in turns] for turns in rounds]
+        bonuses = incentives(right, config.alpha, config.beta, config.official_shaping)
+        scores = [[score_of(turn) for turn in turns] for turns in rounds]
+        penalised = [
+            [guards.penalty if turn.flawed else score_of(turn) for turn in turns]
+            for turns in rounds
+        ]
+        for t, turns in enumerate(rounds):
+            paid = len(rounds) - 1 if config.horizon == "last" else t
+            for a, turn in enumerate(turns):
+                # with propagate, earlier turns see the penalty, too
+                known = penalised if guards.scope == "propagate" else [[*row] for row in scores]
+                if turn.flawed and guards.scope == "own":
+                    known[paid][a] = guards.penalty
+                turn.bonus = bonuses[t][a]
+                turn.credit = turn.bonus + influence_aware(
+                    known, t, a, config.turn_discount, config.horizon, config.share
+                )
 
 
 def build_debate_sft(config: DebateSFTConfig, components: Components) -> SupervisedTrainer:

@@ -4,7 +4,6 @@ A credit rule fills `turn.credit` of every turn and reads only what the reward f
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -60,48 +59,6 @@ def penalise_overlong(turns: Iterable[Turn], limit: int, buffer: int) -> None:
             turn.credit = (turn.credit or 0.0) - max(0, over) / buffer
 
 
-@dataclass(frozen=True)
-class DebateCredit:
-    """Credit of the answers in a debate: influence-aware scores plus incentives (Park et al.)."""
-
-    agents: int
-    horizon: str  # discounted_sum | last | current, as in `influence_aware`
-    share: str  # all | individual, as in `influence_aware`
-    discount: float  # gamma, per turn
-    alpha: tuple[float, float]  # alpha_0, alpha_1
-    beta: tuple[float, float]  # beta_0, beta_1
-    official: bool  # incentives as in the released code
-    # score of a flawed turn in its own credit; with horizon=last, of its agent in the last round
-    penalty: float
-    scope: str  # own | propagate: whether earlier turns see the penalty, too
-
-    def __call__(self, episodes: Iterable[Episode]) -> None:
-        """Fill `turn.credit` and `turn.bonus` from `turn.score`, `turn.right`, `turn.flawed`."""
-        for episode in episodes:
-            rounds = rounds_of(episode, self.agents)
-            pays = self.alpha != (0.0, 0.0) or self.beta != (0.0, 0.0)
-            if pays and any(turn.right is None for turns in rounds for turn in turns):
-                raise ValueError(f"nobody said whether answers to {episode.prompt.id} are right")
-            right = [[bool(turn.right) for turn in turns] for turns in rounds]
-            bonuses = incentives(right, self.alpha, self.beta, self.official)
-            scores = [[score_of(turn) for turn in turns] for turns in rounds]
-            penalised = [
-                [self.penalty if turn.flawed else score_of(turn) for turn in turns]
-                for turns in rounds
-            ]
-            for t, turns in enumerate(rounds):
-                # the round of the agent's score that the penalty replaces in its own credit
-                paid = len(rounds) - 1 if self.horizon == "last" else t
-                for a, turn in enumerate(turns):
-                    known = penalised if self.scope == "propagate" else [[*row] for row in scores]
-                    if turn.flawed and self.scope == "own":
-                        known[paid][a] = self.penalty
-                    turn.bonus = bonuses[t][a]
-                    turn.credit = turn.bonus + influence_aware(
-                        known, t, a, self.discount, self.horizon, self.share
-                    )
-
-
 def rounds_of(episode: Episode, agents: int) -> list[list[Turn]]:
     """[round][agent]: the turns of a debate, without the rounds that it did not reach."""
     turns = episode.turns
@@ -135,10 +92,7 @@ def influence_aware(
 
 
 def incentives(
-    right: Sequence[Sequence[bool]],
-    alpha: tuple[float, float],
-    beta: tuple[float, float],
-    official: bool,
+    right: Sequence[Sequence[bool]], alpha: Sequence[float], beta: Sequence[float], official: bool
 ) -> list[list[float]]:
     """[round][agent]: bonuses for revising and for persuading (Park et al., Tables 1 and 2).
 

@@ -1,25 +1,26 @@
 """MAPoRL's credit, worked by hand from Definition 1 and Tables 1 and 2."""
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from cory.algorithms.maporl import debate_credit
+from cory.config import MaporlConfig
+from cory.config.debate import GuardConfig
 from cory.episode import Episode, Prompt, Turn
-from cory.functional.credit import DebateCredit, incentives
+from cory.functional.credit import incentives
 
 R, W = True, False
 ALPHA, BETA = (2.0, 3.0), (5.0, 7.0)
-PLAIN = DebateCredit(
-    agents=2,
-    horizon="discounted_sum",
-    share="all",
-    discount=0.5,
-    alpha=(0.0, 0.0),
-    beta=(0.0, 0.0),
-    official=False,
-    penalty=-10.0,
-    scope="own",
-)
+PLAIN: dict[str, Any] = {
+    "agents": 2,
+    "horizon": "discounted_sum",
+    "share": "all",
+    "turn_discount": 0.5,
+    "alpha": [0.0, 0.0],
+    "beta": [0.0, 0.0],
+    "official_shaping": False,
+}
 
 
 def turn(score: float, right: bool = False, flawed: bool = False) -> Turn:
@@ -34,8 +35,10 @@ def debate(*rows: list[Turn]) -> Episode:
     return Episode(Prompt("q", "?", "7"), [turn for row in rows for turn in row])
 
 
-def credits(rule: DebateCredit, episode: Episode) -> list[float | None]:
-    rule([episode])
+def credits(episode: Episode, scope: str = "own", **changes: Any) -> list[float | None]:
+    guards = GuardConfig.model_construct(penalty=-10.0, scope=scope)
+    config = MaporlConfig.model_construct(**{**PLAIN, "guards": guards, **changes})
+    debate_credit(config, [episode])
     return [turn.credit for turn in episode.turns]
 
 
@@ -87,11 +90,10 @@ def test_the_released_code_swaps_and_inverts(before, after, beside, alpha, beta)
 
 def test_two_agents_and_three_turns_end_to_end() -> None:
     """Scores of a verifier and right answers; discount 0.5, alpha (2, 3), beta (5, 7)."""
-    rule = replace(PLAIN, alpha=ALPHA, beta=BETA)
     episode = debate(
         [turn(0.2, W), turn(0.6, R)], [turn(0.4, R), turn(1.0, R)], [turn(0.0, W), turn(0.8, R)]
     )
-    assert credits(rule, episode) == pytest.approx(
+    assert credits(episode, alpha=ALPHA, beta=BETA) == pytest.approx(
         [
             0.65 / 1.75,  # the other stayed right
             1.05 / 1.75 + 7.0,  # right, and the other turned right
@@ -127,12 +129,11 @@ SPREAD = 0.5 * (-10.0 + 1.0) / 2  # the penalised second round, discounted
 def test_penalties(horizon, share, scope, flawed, expected) -> None:
     episode = debate([turn(0.2), turn(0.6)], [turn(0.4), turn(1.0)])
     episode.turns[flawed].flawed = True
-    rule = replace(PLAIN, horizon=horizon, share=share, scope=scope)
-    assert credits(rule, episode) == pytest.approx(expected)
+    assert credits(episode, scope, horizon=horizon, share=share) == pytest.approx(expected)
 
 
 def test_a_debate_that_ended_early_counts_the_turns_that_it_had() -> None:
     episode = debate([turn(0.2), turn(0.6)], [turn(0.4), turn(1.0)], [absent(), absent()])
-    found = credits(PLAIN, episode)
+    found = credits(episode)
     assert found[:4] == pytest.approx([0.55 / 1.5, 0.95 / 1.5, 0.4, 1.0])
     assert found[4:] == [None, None]
