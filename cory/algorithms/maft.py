@@ -32,6 +32,7 @@ from cory.functional.votes import (
 )
 from cory.models.actor import Actor
 from cory.models.bundle import ModelBundle
+from cory.models.engine import Engine
 from cory.models.policy import Policy
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Identified, Plain, SumUp, Told
@@ -52,14 +53,9 @@ def build_maft(config: MaftConfig, components: Components) -> SupervisedTrainer:
     debate = partial(maft_debate, config, components.task, components.bundle_of)
     evaluated = debate(config.evaluation_agents, config.evaluation_turns)
     policies: dict[str, Policy] = {}
-    pretrained: dict[str, dict[str, Tensor]] = {}
     actors: dict[str, Actor] = {}
     endpoint: Endpoint | None = None
     if config.endpoint is None:
-        if config.start == "base":  # before policies are built: they may round the loaded weights
-            for group, bundle in components.bundles.items():
-                loaded = bundle.pretrained.named_parameters()
-                pretrained[group] = {name: weight.detach() for name, weight in loaded}
         policies = components.new_policies(config.names())
         actors |= policies
         first = next(one for one in policies.values() if one.bundle is components.bundle)
@@ -83,23 +79,16 @@ def build_maft(config: MaftConfig, components: Components) -> SupervisedTrainer:
     if config.select == "correct":
         play = hinted(config, components.task, components.bundle)
     collector = DebateCollector(config, components, play, policies, actors)
-    starts: dict[str, dict[str, Tensor]] = {}
-    if config.start == "base":
-        # the weights that a policy trains, before any update: whole, in main memory
-        for name, policy in policies.items():
-            trained, own = policy.engine.trainable, pretrained[run.group_of(name)]
-            if policy.model.base is None:  # a full copy starts as they were loaded
-                starts[name] = {weight: own[weight.removeprefix("lm.")] for weight in trained}
-                continue
-            with policy.whole():
-                starts[name] = {n: weight.detach().cpu().clone() for n, weight in trained.items()}
+    starts: dict[Engine, list[Tensor]] = {}
+    if config.start == "base":  # full copies, which share an engine, start alike
+        starts = {policy.engine: policy.engine.kept_weights() for policy in policies.values()}
     return SupervisedTrainer(
         components,
         policies,
         collector,
         evaluator,
         finetune_plan=lambda name, iteration: finetune_plan(
-            config, name, iteration, starts.get(name), run.member(name)
+            config, name, iteration, starts.get(policies[name].engine), run.member(name)
         ),
     )
 
@@ -108,12 +97,12 @@ def finetune_plan(
     config: MaftConfig,
     name: str,
     iteration: int,
-    start: Mapping[str, Tensor] | None,
+    start: Sequence[Tensor] | None,
     member: MemberConfig | None = None,
 ) -> FinetunePlan:
     """How a policy is fine-tuned in an iteration: each time as a training of its own.
 
-    start: weights to begin from; None: those it debated with
+    start: weights to begin from, as `FinetunePlan` has them; None: those it debated with
     """
     critic = name.startswith("critic")
     rate = config.critic_learning_rate if critic else config.learning_rate

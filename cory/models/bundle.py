@@ -190,10 +190,7 @@ class StoredWeights:
         """Takes over the weights that the engine holds now."""
         self.name = name
         self.engine = engine
-        self._parts = [
-            part.detach().to("cpu", engine.kept_precision, copy=True)
-            for part in engine.stepped_weights()
-        ]
+        self._parts = engine.kept_weights()
 
     def enter(self) -> None:
         """Put these weights into the engine, and its present ones back; every process does it."""

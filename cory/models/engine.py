@@ -300,6 +300,11 @@ class Engine:
             return [weight for group in self._optimizer.fp32_groups for weight in group]
         return list(self.trainable.values())
 
+    def kept_weights(self) -> list[Tensor]:
+        """A copy of `stepped_weights` in main memory, as precise as between two trainings."""
+        weights = self.stepped_weights()
+        return [weight.detach().to("cpu", self.kept_precision, copy=True) for weight in weights]
+
     @torch.no_grad()
     def set_stepped_weights(self, values: Sequence[Tensor]) -> None:
         """Overwrite them, and round the weights of the passes from them; called by every process.
@@ -344,7 +349,7 @@ class Engine:
                 "learning_rate": self.learning_rate,
             }
         else:
-            content = {"weights": [w.detach().to("cpu", self.kept_precision) for w in weights]}
+            content = {"weights": self.kept_weights()}
         path = self._file(folder)
         if self.stage > 0 or distributed.rank() == 0:
             path.parent.mkdir(parents=True, exist_ok=True)

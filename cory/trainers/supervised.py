@@ -55,7 +55,8 @@ class FinetunePlan:
     epochs: int
     learning_rate: float  # at its highest
     fresh: bool = False  # as a training of its own: Adam and the schedule begin anew ...
-    start: Mapping[str, Tensor] | None = None  # ... from these weights; None: from its present ones
+    # ... from these weights, as of `Engine.kept_weights`; None: from its present ones
+    start: Sequence[Tensor] | None = None
 
 
 # (logprobs (B, R), values (B, R), None without a value head, labels (B,), mask (B, R)) -> what to
@@ -126,7 +127,7 @@ class SupervisedTrainer:
             if self.finetune_plan is not None:
                 plan = self.finetune_plan(policy.name, iteration)
             if plan.start is not None:
-                policy.engine.set_weights(plan.start)
+                policy.engine.set_stepped_weights(plan.start)
             if plan.fresh:
                 policy.engine.reset_optimizer()
             part, parts = (0, 1) if plan.fresh else (iteration, self.config.iterations)
