@@ -9,7 +9,7 @@ import hashlib
 import json
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -49,31 +49,15 @@ AGENT = "agent_0"
 STYLE = 3  # begins the keys of the random numbers for prompts' paraphrases
 
 
-@dataclass(frozen=True)
-class Lesson:
-    """What is learnt from a game by the role that won it; turns: how many the role had."""
-
-    credit: Callable[[int], list[float]]  # turns -> share of the reward, per utterance
-    # turns -> weight of each utterance beside that; and share of its KL, beside both
-    weight: Callable[[int], float] = lambda turns: 1.0
-    kl_share: Callable[[int], float] = lambda turns: 1.0
-    threshold: float = 0.0  # a role is learnt from in games with a reward above this
-
-
 def build_imitation(config: OfflineConfig, components: Components) -> OfflineTrainer:
     """A policy that imitates the winners of games."""
 
     def loss(
         logprobs: Tensor, reference: Tensor, advantages: Tensor, *, kl_shares: Tensor
     ) -> OfflineLoss:
-        # eq. 8 has 1 / T before the sum of log-probabilities: there the weight holds it for both
         return kl_imitation_loss(logprobs, reference, config.kl_coef, config.kl_estimator)
 
-    whole = config.average == "game"
-    lesson = Lesson(
-        credit=lambda turns: [1.0] * turns, weight=lambda turns: 1 / turns if whole else 1.0
-    )
-    return game_trainer(config, components, loss, lesson)
+    return game_trainer(config, components, loss)
 
 
 def build_spag(config: SpagConfig, components: Components) -> OfflineTrainer:
@@ -85,17 +69,11 @@ def build_spag(config: SpagConfig, components: Components) -> OfflineTrainer:
         clip_range=config.clip_range,
         kl_in_advantage=config.kl_in_advantage,
     )
-    whole = config.average == "game"
-    lesson = Lesson(
-        credit=partial(outcome_decay, decay=config.decay),
-        kl_share=lambda turns: 1 / turns if whole else 1.0,
-        threshold=config.threshold,
-    )
-    return game_trainer(config, components, loss, lesson)
+    return game_trainer(config, components, loss)
 
 
 def game_trainer(
-    config: OfflineConfig, components: Components, loss: ExampleLoss, lesson: Lesson
+    config: OfflineConfig, components: Components, loss: ExampleLoss
 ) -> OfflineTrainer:
     """The trainer of either stage: a policy, those it plays against, and sets of games."""
     task, reward, bundle = components.task, components.reward, components.bundle
@@ -117,7 +95,7 @@ def game_trainer(
         source = EpochSampler(rows, components.streams.data, rows, KEY)
         instructions = partial(next_instructions, source, policy.texts, longest)
         carried["instructions"] = source
-    collector = GameCollector(config, components, task, reward, policy, opponents, lesson)
+    collector = GameCollector(config, components, task, reward, policy, opponents)
     return OfflineTrainer(
         components,
         policy,
@@ -139,7 +117,6 @@ class GameCollector:
     reward: GameOutcome
     policy: Policy
     opponents: Opponents
-    lesson: Lesson
 
     @cached_property
     def tokenizer(self) -> str:
@@ -266,12 +243,20 @@ class GameCollector:
         """The roles that are learnt from in a game."""
         outcome = self.reward.settled(played.outcome)
         spoke = {said.role for said in played.utterances}
-        least = self.lesson.threshold
+        least = self.config.threshold if isinstance(self.config, SpagConfig) else 0.0
         return [
             role
             for role in self.task.game.roles
             if outcome.valid and role in spoke and self.reward.worth(outcome, role) > least
         ]
+
+    def _lesson(self, turns: int) -> tuple[list[float], float, float]:
+        """Of a winner's turns: parts of the reward, their weight, and the weight of their KL."""
+        share = 1 / turns if self.config.average == "game" else 1.0
+        if isinstance(self.config, SpagConfig):
+            return outcome_decay(turns, self.config.decay), 1.0, share
+        # eq. 8 has 1 / T before the sum of log-probabilities: there the weight holds it for both
+        return [1.0] * turns, share, 1.0
 
     def _game_examples(
         self, played: FinishedGame, key: tuple[int, ...], weights: Mapping[str, float]
@@ -282,9 +267,9 @@ class GameCollector:
         sampled = played.ids if played.tokenizer == self.tokenizer else None
         for role in self._roles(played):
             places = [place for place, said in enumerate(played.utterances) if said.role == role]
-            worth, turns = self.reward.worth(outcome, role), len(places)
-            weight = weights[role] * self.lesson.weight(turns)
-            for place, part in zip(places, self.lesson.credit(turns), strict=True):
+            worth = self.reward.worth(outcome, role)
+            parts, weight, kl_share = self._lesson(len(places))
+            for place, part in zip(places, parts, strict=True):
                 text = played.utterances[place].text
                 if not text:
                     continue
@@ -299,9 +284,9 @@ class GameCollector:
                     array("i", texts.context_ids(context)),
                     array("i", own or texts.answer_ids(text)),
                     role,
-                    weight,
+                    weights[role] * weight,
                     worth * part,
-                    self.lesson.kl_share(turns),
+                    kl_share,
                     context if self.components.config.export_examples else "",
                 )
 
