@@ -155,37 +155,22 @@ class BatchPlan:
     accumulation: int  # microbatches per optimiser step
 
 
-def batch_plan(
-    turns: int, minibatch: int, microbatch: int, processes: int, fills: bool = False
-) -> BatchPlan:
-    """Derives the plan; ConfigError where a division leaves a remainder.
-
-    turns: from which one policy learns in an iteration
-    fills: a minibatch of fewer turns than processes is filled up with absent ones, one process each
-    """
+def plan_of(config: Config) -> BatchPlan:
+    """The batch plan of a run; ConfigError where a division leaves a remainder."""
+    algorithm, processes = config.algorithm, config.hardware.world
+    turns, minibatch = algorithm.turns_per_policy(), algorithm.minibatch_size
     key = f"algorithm.minibatch_size={minibatch}"
     require(turns % minibatch == 0, f"{key}: must divide a policy's {turns} turns per iteration")
-    alone = fills and minibatch < processes
+    # fewer examples than processes are filled up with absent ones, one process each
+    alone = isinstance(algorithm, SupervisedConfig) and minibatch < processes
     whole = alone or minibatch % processes == 0
     require(whole, f"{key}: must be a multiple of the number of processes, {processes}")
     share = 1 if alone else minibatch // processes
-    micro = min(microbatch, share)
+    micro = min(config.hardware.microbatch_size, share)
     times = "" if processes == 1 else f" times the number of processes, {processes}"
     most = f"hardware.microbatch_size={micro}{times}"
     require(share % micro == 0, f"{key}: must be a multiple of {most}")
     return BatchPlan(micro, share // micro)
-
-
-def plan_of(config: Config) -> BatchPlan:
-    """The batch plan of a run; ConfigError where a division leaves a remainder."""
-    algorithm, hardware = config.algorithm, config.hardware
-    return batch_plan(
-        algorithm.turns_per_policy(),
-        algorithm.minibatch_size,
-        hardware.microbatch_size,
-        hardware.world,
-        fills=isinstance(algorithm, SupervisedConfig),
-    )
 
 
 def products_of(config: Config) -> dict[str, str]:

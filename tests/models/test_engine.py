@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cory.config import BatchPlan, Config, HardwareConfig, batch_plan
+from cory.config import BatchPlan, Config, HardwareConfig
 from cory.models.actor_critic import ActorCriticModel
 from cory.models.bundle import ModelBundle
 from cory.models.engine import CODES, Engine, deepspeed_settings
@@ -59,8 +59,7 @@ def model_of(config: Config) -> ActorCriticModel:
 
 
 def engine_of(config: Config, model: ActorCriticModel) -> Engine:
-    plan = batch_plan(4, 4, 4, 1)
-    precision = config.model.precision
+    plan, precision = BatchPlan(microbatch=4, accumulation=1), config.model.precision
     return Engine(model, config.algorithm, config.hardware, plan, precision, [])
 
 

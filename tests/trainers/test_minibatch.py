@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cory import distributed
-from cory.config import ConfigError, batch_plan
+from cory.config import BatchPlan, ConfigError, PPOConfig, SupervisedConfig, plan_of
 from cory.episode import Batch
 from cory.trainers.steps import Stage, add_step, minibatches, optimiser_step, paced
 from cory.trainers.supervised import Example
@@ -72,12 +72,18 @@ def test_every_epoch_goes_through_all_rows_in_another_order() -> None:
 
 
 def test_only_what_is_filled_up_may_be_smaller_than_the_processes() -> None:
-    plan = batch_plan(1, 1, 4, 8, fills=True)
-    assert (plan.microbatch, plan.accumulation) == (1, 1)
+    def plan(settings: Any, turns: int) -> BatchPlan:
+        algorithm = settings.model_construct(minibatch_size=turns, prompts_per_iteration=turns)
+        hardware = SimpleNamespace(microbatch_size=4, world=8)
+        config: Any = SimpleNamespace(algorithm=algorithm, hardware=hardware)
+        return plan_of(config)
+
+    assert plan(SupervisedConfig, 1) == BatchPlan(microbatch=1, accumulation=1)
+    assert plan(PPOConfig, 64) == BatchPlan(microbatch=4, accumulation=2)
     with pytest.raises(ConfigError, match="must be a multiple of the number of processes"):
-        batch_plan(1, 1, 4, 8)
+        plan(PPOConfig, 1)
     with pytest.raises(ConfigError, match="=12: must be a multiple of the number of processes"):
-        batch_plan(12, 12, 4, 8, fills=True)
+        plan(SupervisedConfig, 12)
 
 
 def test_rows_picks_the_same_turns_of_every_field() -> None:
