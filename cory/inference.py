@@ -38,7 +38,6 @@ from cory.runs.export import start_from
 from cory.runs.run_dir import read_settings
 from cory.seeding import Streams
 from cory.trainers.components import Components
-from cory.user_function import load_function
 
 
 class BareForm:
@@ -174,7 +173,7 @@ class TrainedTeam:
             transfer = self.form.observer_context if algorithm.knowledge_transfer else None
             return pioneer_observer(Roles(self.names), transfer)
         if isinstance(algorithm, TeamConfig):
-            return team_play(load_function("algorithm.play", algorithm.play), algorithm)
+            return team_play(algorithm)
         if isinstance(algorithm, DebateConfig):
             require(
                 not getattr(algorithm, "verifier_feedback", False),

@@ -23,16 +23,16 @@ from cory.rollout.team import CreditRule, credit_rule, team_play
 from cory.runs.export import export_agents
 from cory.runs.run_dir import AGENTS
 from cory.seeding import uniforms
+from cory.tasks import Task
 from cory.trainers.components import Components
 from cory.trainers.ppo import PPOTrainer
-from cory.user_function import load_function
 
 POOL = "pool"  # folder of the run directory: a folder per version, each like a run's own
 
 
 def build_team(config: TeamConfig, components: Components) -> PPOTrainer:
     """PPO for the agents that learn, each on what it has said."""
-    function = load_function("algorithm.play", config.play)
+    play = team_play(config)
     # those with a model of their own, by the folder of their run; None: of a pool
     others: dict[str, Path | None] = {name: Path(run) for name, run in config.runs.items()}
     others |= {name: None for name, kind in config.fixed_agents.items() if kind == "pool"}
@@ -51,40 +51,47 @@ def build_team(config: TeamConfig, components: Components) -> PPOTrainer:
         for pool in pools.values():
             pool.after_step(iteration)
 
-    play = team_play(function, config)
-    # evaluations know an agent by its own name: it is changed without those that share its policy
-    policies = {name: config.policy_of(name) for name in config.agents}
-    speakers = {name: actors[policy] for name, policy in policies.items()}
-    learners = {name: agents[policy] for name, policy in policies.items() if policy in agents}
-    reward = ReturnedOrScored(components.reward, f"reward={components.config.reward.name}")
+    learners = {n: agents[p] for n in config.agents if (p := config.policy_of(n)) in agents}
+    probes = probes_of(components.config, learners, [*config.fixed_agents])
     rules: dict[str, CreditRule] = {
         "own": own_return,
         "discounted": partial(own_return, discount=config.turn_discount),
         "sum": shared_sum,
         **SHARED,
     }
-    evaluator = TeamEvaluator(
-        agents,
-        components.task,
-        reward,
-        config.sampling,
-        team_play(function, config.replace(policies="separate")),
-        speakers,
-        team_metrics=partial(return_metrics, config.agents),
-        alone=False,
-        probes=probes_of(components.config, learners, [*config.fixed_agents]),
-    )
+    task, reward = components.task, components.reward
+    evaluator = team_evaluator(components.config, task, reward, actors, probes=probes)
     return PPOTrainer(
         components,
         agents,
         play,
         credit_rule(config.credit, rules),
         actors=actors,
-        reward=reward,
+        reward=evaluator.reward,
         evaluator=evaluator,
         describe=lambda episodes, metrics: team_metrics(config.agents, episodes),
         after_step=after_step,
         carried=pools,
+    )
+
+
+def team_evaluator(
+    run: Config, task: Task, reward: Reward, actors: Mapping[str, Actor], **how: Any
+) -> TeamEvaluator:
+    """Asks the whole team; actors: by the names of `policy_of`; how: as of `TeamEvaluator`."""
+    config: TeamConfig = run.algorithm
+    return TeamEvaluator(
+        {},
+        task,
+        ReturnedOrScored(reward, f"reward={run.reward.name}"),
+        config.sampling,
+        # agents by their own names: one is changed without those that share its policy
+        team_play(config.replace(policies="separate")),
+        {name: actors[config.policy_of(name)] for name in config.agents},
+        partial(return_metrics, config.agents),
+        alone=False,
+        rows=run.hardware.responses_at_once,
+        **how,
     )
 
 

@@ -6,25 +6,22 @@ It tells whether agents have learnt the task or a convention of their own traini
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from cory.algorithms.team import ReturnedOrScored
+from cory.algorithms.team import team_evaluator
 from cory.config import CoryConfig, TeamConfig, builder, require
-from cory.evaluation.evaluate import TeamEvaluator, return_metrics
+from cory.evaluation.evaluate import TeamEvaluator
 from cory.evaluation.responses import EvalRequest
 from cory.functional.statistics import mean_interval
 from cory.inference import TrainedTeam, load_team
 from cory.models.actor import Actor
 from cory.report.runs import INTERVAL, group_runs, interval_text
 from cory.rewards import RunFacts
-from cory.rollout.team import team_play
 from cory.seeding import Streams
-from cory.user_function import load_function
 
 
 def speakers(team: TrainedTeam) -> dict[str, Actor]:
@@ -43,15 +40,10 @@ def evaluator_of(team: TrainedTeam, run_dir: Path) -> TeamEvaluator:
     task = builder("task", config.task.name)(config.task, bundle.tokenizer, streams.data)
     facts = RunFacts(run_dir, algorithm.iterations)
     reward = builder("reward", config.reward.name)(config.reward, task, bundle.device, facts)
-    how: dict[str, Any] = {"alone": False, "rows": config.hardware.responses_at_once}
     if isinstance(algorithm, TeamConfig):
-        function = load_function("algorithm.play", algorithm.play)
-        play = team_play(function, algorithm.replace(policies="separate"))
-        reward = ReturnedOrScored(reward, f"reward={config.reward.name}")
-        how["team_metrics"] = partial(return_metrics, algorithm.agents)
-    else:
-        play = team.play()
-    return TeamEvaluator({}, task, reward, algorithm.sampling, play, speakers(team), **how)
+        return team_evaluator(config, task, reward, team.actors)
+    how: dict[str, Any] = {"alone": False, "rows": config.hardware.responses_at_once}
+    return TeamEvaluator({}, task, reward, algorithm.sampling, team.play(), team.actors, **how)
 
 
 def cross_play(run_dirs: Sequence[Path]) -> pd.DataFrame:

@@ -75,12 +75,13 @@ class Agent:
         return self.turns[-1]
 
 
-def team_play(function: UserFunction, config: TeamConfig) -> Play:
+def team_play(config: TeamConfig) -> Play:
     """The user's function as the play of an episode.
 
     ConfigError where it is no coroutine; and, once it plays, where it raises, breaks a rule, never
     speaks, or returns what is no reward: each with the file and its line.
     """
+    function = load_function("algorithm.play", config.play)
     require(
         inspect.iscoroutinefunction(function.call),
         f"{function.said}: must be a coroutine: async def {function.call.__name__}(prompt, team)",

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from cory.config import TeamConfig
 from cory.episode import TEXT_ONLY, Asked, Episode, Prompt
 from cory.rollout.replay import Replay, replays_of
 from cory.rollout.scheduler import Cast, Play, RollOut
@@ -112,7 +111,7 @@ def test_replays_are_one_batch_of_each_agent() -> None:
     assert calls == [("judge", 4), ("planner", 4)]
 
 
-def test_a_list_that_a_play_writes_on_is_recognised(tmp_path: Path) -> None:
+def test_a_list_that_a_play_writes_on_is_recognised(tmp_path: Path, monkeypatch) -> None:
     chat: list[dict[str, str]] = []
 
     async def play(prompt: Prompt, agents: Team) -> None:
@@ -121,10 +120,10 @@ def test_a_list_that_a_play_writes_on_is_recognised(tmp_path: Path) -> None:
             chat.append({"role": "assistant", "content": (await agent.say(chat)).text})
             chat[0]["content"] += "!"
 
+    function = UserFunction("play", tmp_path, play)
+    monkeypatch.setattr("cory.rollout.team.load_function", lambda key, value: function)
     words = ["algorithm=team", "algorithm.play=x.py:play", "algorithm.agents=[one,two]"]
-    config = parsed(*words).algorithm
-    assert isinstance(config, TeamConfig)
-    mine = team_play(UserFunction("play", tmp_path, play), config)
+    mine = team_play(parsed(*words).algorithm)
     (episode,), _ = rolled_out(mine, PROMPTS[:1])
     assert [len(turn.asked) for turn in episode.turns] == [1, 2]
     (_, replay), *_ = replays_of(episode, 5, ["two"], True)
