@@ -108,7 +108,7 @@ def response_logprobs(policy: Policy, rows: Sequence[TokenRow]) -> list[float]:
     def score(batch: Sequence[TokenRow]) -> list[float]:
         ids, attention_mask, mask = policy.tensors(batch)
         # not called as a module: at its end ZeRO-3 would take a training pass to be over
-        logprobs, _ = policy.model.forward(ids, attention_mask, mask)
+        logprobs = policy.model.forward(ids, attention_mask, mask).logprobs
         each: list[float] = utterance_logprobs(logprobs, mask).tolist()
         return each
 

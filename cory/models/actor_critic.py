@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -97,6 +97,15 @@ class ValueHead(nn.Linear):
             return float((file.metadata() or {}).get(LIKELIHOOD_COEF, "0"))
 
 
+class Outputs(NamedTuple):
+    """Of the response tokens, with gradient: (B, R) float32, 0 where the mask is False."""
+
+    logprobs: Tensor
+    values: Tensor | None  # None: there is no value head
+    entropy: Tensor | None  # None, here and below: not asked for
+    kl: Tensor | None  # exact, to the reference
+
+
 class ActorCriticModel(nn.Module):
     """A language model, with or without a value head on its last hidden states (Ma et al., eq. 10).
 
@@ -171,17 +180,14 @@ class ActorCriticModel(nn.Module):
         entropy: bool = False,
         critic: Tensor | None = None,
         most: int = 0,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Log-probabilities and values of the response tokens, with gradient.
+    ) -> Outputs:
+        """What a loss reads of the response tokens.
 
         input_ids, attention_mask: (B, L)
         response_mask: (B, R) bool
         ref_hidden, ref_head: of the reference (`reference_states`), for the exact KL to it
         critic: (B, 2, M), as of `Batch`
         most: response tokens that some process has, so that each calls the head as often
-        returns: logprobs (B, R), values (B, R); float32, 0 where the mask is False; without a value
-            head the values are None. With `entropy` or a reference: logprobs, and these, one after
-            another (k, B, R), values
         """
         self.activate()
         hidden = response_states(self.lm, input_ids, attention_mask, response_mask)
@@ -189,14 +195,16 @@ class ActorCriticModel(nn.Module):
         head = output_head(self.lm)
         sizes = self.vocabulary, self.temperature, most
         found = training_logprobs(hidden, head, tokens, *sizes, entropy)
-        columns = [*found.unbind(1)] if entropy else [found]
+        logprobs, entropies = found.unbind(1) if entropy else (found, None)
+        values = kl = None
+        if self.value_head is not None:
+            values = self.values(hidden, response_mask, critic)
         if ref_hidden is not None and ref_head is not None:
-            columns.append(training_kl(hidden, head, ref_hidden, ref_head, *sizes))
-        rows = [spread(column, response_mask) for column in columns]
-        spoken = torch.stack(rows) if len(rows) > 1 else rows[0]
-        if self.value_head is None:
-            return spoken, None
-        return spoken, spread(self.values(hidden, response_mask, critic), response_mask)
+            kl = training_kl(hidden, head, ref_hidden, ref_head, *sizes)
+        others = [
+            None if own is None else spread(own, response_mask) for own in (values, entropies, kl)
+        ]
+        return Outputs(spread(logprobs, response_mask), *others)
 
     def values(self, hidden: Tensor, response_mask: Tensor, critic: Tensor | None) -> Tensor:
         """Values (N,) of the response tokens: of their states (N, H), or of those of another pass,

@@ -14,7 +14,7 @@ from torch.nn import Parameter
 
 from cory import distributed
 from cory.config import AlgorithmConfig, BatchPlan, HardwareConfig
-from cory.models.actor_critic import DTYPES, ActorCriticModel, is_of_head
+from cory.models.actor_critic import DTYPES, ActorCriticModel, Outputs, is_of_head
 from cory.models.loading import load_plain
 
 # else DeepSpeed guesses while it is imported, and says so
@@ -162,14 +162,14 @@ class Engine:
         response_mask: Tensor,
         *reference: Any,
         **more: Any,
-    ) -> Any:
+    ) -> Outputs:
         """As `ActorCriticModel.forward`, in every process as often."""
         inputs = input_ids, attention_mask, response_mask, *reference
         self._hook(self if self.partitioned else None)
-        if not self.partitioned:
-            return self._engine(*inputs, **more)
-        # under ZeRO-3 each call of the head fetches its weights from all processes
-        return self._engine(*inputs, **more, most=distributed.largest(response_mask.sum()))
+        if self.partitioned:  # each call of the head fetches its weights from all processes
+            more["most"] = distributed.largest(response_mask.sum())
+        outputs: Outputs = self._engine(*inputs, **more)
+        return outputs
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradient of one microbatch's part of a minibatch's loss.

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -308,46 +309,13 @@ class PPOPolicy(Policy):
         Credits are scaled by this agent's running statistics, which first take in the turns. What a
         central critic reads is as of `Batch`.
         """
-        if any(turn.credit is None for turn in turns if not turn.absent):
-            raise ValueError(f"{self.name}: a turn has no credit")
-        present = [turn for turn in turns if not turn.absent]
-        own = iter(self.scale([turn.credit or 0.0 for turn in present], [t.role for t in present]))
-        credits = [0.0 if turn.absent else next(own) for turn in turns]
-        input_ids, attention_mask, response_mask = self.tensors(turns)
+        credits, inputs = self._scaled(turns), self.tensors(turns)
         self.model.eval()
-
-        @torch.no_grad()
-        def statistics(batch: Sequence[int]) -> Tensor:  # (b, 5, R); (b, 4, R) without values
-            rows, model = torch.tensor(batch), self.model
-            mask = response_mask[rows]
-            inputs = input_ids[rows], attention_mask[rows], mask
-            pairs = [(turns[n].context_ids, turns[n].response_ids) for n in batch]
-            once = reads_once(pairs, self.responses_at_once, self.bundle.tokenizer.pad_token_id)
-            states = once or (lambda lm: response_states(lm, *inputs))
-            model.activate()
-            hidden = states(model.lm)
-            with self.reference_model() as reference:
-                ref_hidden, ref_head = states(reference), output_head(reference)
-            found = token_statistics(
-                hidden,
-                output_head(model.lm),
-                ref_hidden,
-                ref_head,
-                inputs[0][:, -mask.shape[1] :][mask],
-                model.vocabulary,
-                model.temperature,
-            )
-            columns = [spread(column, mask) for column in found]
-            if model.value_head is not None:
-                values = model.values(hidden, mask, None if critic is None else critic[rows])
-                columns.append(spread(values, mask))
-            return torch.stack(columns, dim=1).cpu()
-
         with self.engine.whole(), products(self.model.lm, computed=False):
             rows = distributed.map_rows(
                 range(len(turns)),
                 self.hardware.rollout_batch_size,
-                statistics,
+                partial(self._statistics, turns, inputs, critic),
                 lambda number: turns[number].tokens,
             )
         columns = torch.stack(rows, dim=1).to(self.bundle.device)
@@ -355,9 +323,7 @@ class PPOPolicy(Policy):
         estimator = self.config.kl_estimator
         kl = full if estimator == "full" else sampled_kl(logprobs, ref_logprobs, estimator)
         return Batch(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            response_mask=response_mask,
+            *inputs,
             credits=torch.tensor(credits, dtype=torch.float32, device=self.bundle.device),
             logprobs=logprobs,
             ref_logprobs=ref_logprobs,
@@ -366,6 +332,44 @@ class PPOPolicy(Policy):
             values=values[0] if values else None,
             critic=critic,
         )
+
+    def _scaled(self, turns: Sequence[Turn]) -> list[float]:
+        """The credits, scaled by the running statistics; 0 of absent turns."""
+        present = [turn for turn in turns if not turn.absent]
+        if any(turn.credit is None for turn in present):
+            raise ValueError(f"{self.name}: a turn has no credit")
+        own = iter(self.scale([turn.credit or 0.0 for turn in present], [t.role for t in present]))
+        return [0.0 if turn.absent else next(own) for turn in turns]
+
+    @torch.no_grad()
+    def _statistics(
+        self,
+        turns: Sequence[Turn],
+        inputs: tuple[Tensor, Tensor, Tensor],
+        critic: Tensor | None,
+        batch: Sequence[int],
+    ) -> Tensor:
+        """Of the turns at `batch`: (b, 5, R); without a value head (b, 4, R).
+
+        In this order log-probability, entropy, the reference's log-probability, exact KL, value.
+        """
+        rows, model = torch.tensor(batch), self.model
+        ids, attention_mask, mask = (one[rows] for one in inputs)
+        pairs = [(turns[n].context_ids, turns[n].response_ids) for n in batch]
+        once = reads_once(pairs, self.responses_at_once, self.bundle.tokenizer.pad_token_id)
+        states = once or (lambda lm: response_states(lm, ids, attention_mask, mask))
+        model.activate()
+        hidden = states(model.lm)
+        with self.reference_model() as reference:
+            ref_hidden, ref_head = states(reference), output_head(reference)
+        tokens = ids[:, -mask.shape[1] :][mask]
+        heads = hidden, output_head(model.lm), ref_hidden, ref_head
+        found = token_statistics(*heads, tokens, model.vocabulary, model.temperature)
+        columns = [spread(column, mask) for column in found]
+        if model.value_head is not None:
+            values = model.values(hidden, mask, None if critic is None else critic[rows])
+            columns.append(spread(values, mask))
+        return torch.stack(columns, dim=1).cpu()
 
     def adapt_kl_coef(self, kl: float, turns: int) -> None:
         """Update the KL coefficient after an iteration, when the controller is adaptive.

@@ -92,7 +92,7 @@ def correctness_probabilities(
         logits = head(response_states(model.lm, ids, attended, last_token(mask)))
     else:
         # not as a module: ZeRO-3's hooks are collectives, and processes have unequal rows
-        logprobs, values = model.forward(ids, attended, mask)
+        logprobs, values, *_ = model.forward(ids, attended, mask)
         assert values is not None  # of the head
         logits = verdict_logits(values, logprobs, model.likelihood_coef)[last_token(mask)]
     probabilities: list[float] = logits.sigmoid().tolist()

@@ -166,7 +166,7 @@ class OfflineTrainer:
         policy.model.eval()
         with torch.no_grad():
             ids, attention_mask, mask = policy.tensors(examples)
-            logprobs, _ = policy.engine(ids, attention_mask, mask)
+            logprobs = policy.engine(ids, attention_mask, mask).logprobs
         own = utterance_logprobs(logprobs, mask)
         known = torch.tensor([example.reference for example in examples], device=own.device)
         ratios = (own - known).exp()
@@ -220,7 +220,7 @@ class OfflineTrainer:
 
         def objective(part: list[OfflineExample | None]) -> tuple[Tensor, Mapping[str, Tensor]]:
             ids, attention_mask, mask = policy.tensors(part)
-            logprobs, _ = policy.engine(ids, attention_mask, mask)
+            logprobs = policy.engine(ids, attention_mask, mask).logprobs
 
             def column(of: Callable[[OfflineExample], float]) -> Tensor:
                 numbers = [0.0 if row is None else of(row) for row in part]

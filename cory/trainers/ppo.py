@@ -22,6 +22,7 @@ from cory.functional.losses import (
     loss_average,
 )
 from cory.models.actor import Actor
+from cory.models.actor_critic import Outputs
 from cory.models.generation import draw_limit
 from cory.models.policy import PPOPolicy
 from cory.rewards import Reward
@@ -336,21 +337,17 @@ class Objective:
             **of_values,
         }
 
-    def _outputs(self, index: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-        """Log-probabilities, values, and entropy and KL where the loss has them; (b, R)."""
+    def _outputs(self, index: Tensor) -> Outputs:
+        """What the model says of the turns at `index`, with the KL where the loss has one."""
         config, batch = self.config, self.batch
         inputs = batch.input_ids[index], batch.attention_mask[index], batch.response_mask[index]
-        entropic, in_loss = config.entropy_coef > 0, config.kl_in == "loss"
-        exact = in_loss and config.kl_loss == "full"
-        reference = self.agent.reference_states(*inputs) if exact else ()
-        critic = None if batch.critic is None else batch.critic[index]
-        spoken, values = self.agent.engine(*inputs, *reference, entropy=entropic, critic=critic)
-        logprobs, *others = spoken if entropic or exact else [spoken]
-        kl, known = None, batch.ref_logprobs[index]  # the estimates are 0 outside the mask
-        if exact:
-            kl = others[-1]
-        elif in_loss and config.kl_loss == "k3":
-            kl = sampled_kl(logprobs, known, "k3")
-        elif in_loss:
-            kl = corrected_kl(logprobs, known, batch.logprobs[index])
-        return logprobs, values, others[0] if entropic else None, kl
+        in_loss, kind = config.kl_in == "loss", config.kl_loss
+        reference = self.agent.reference_states(*inputs) if in_loss and kind == "full" else ()
+        more = {"critic": batch.critic[index]} if batch.critic is not None else {}
+        said = self.agent.engine(*inputs, *reference, entropy=config.entropy_coef > 0, **more)
+        if not in_loss or kind == "full":
+            return said
+        known = batch.ref_logprobs[index]  # the estimates are 0 outside the mask
+        if kind == "k3":
+            return said._replace(kl=sampled_kl(said.logprobs, known, "k3"))
+        return said._replace(kl=corrected_kl(said.logprobs, known, batch.logprobs[index]))

@@ -30,7 +30,7 @@ def check_first_batch(agent: PPOPolicy, batch: Batch, metrics: Metrics) -> None:
     rows = batch.rows(torch.arange(min(len(batch), 16)))
     agent.start_update()  # so that what is random in updates alone is seen
     with torch.no_grad():
-        logprobs, _ = agent.engine(rows.input_ids, rows.attention_mask, rows.response_mask)
+        logprobs = agent.engine(rows.input_ids, rows.attention_mask, rows.response_mask).logprobs
     off_ratio = typical_worst((logprobs - rows.logprobs).exp() - 1, rows.response_mask, agent)
     off_kl = max(
         typical_worst(off, batch.response_mask, agent)

@@ -168,7 +168,7 @@ class SupervisedTrainer:
 
         def objective(part: list[Example | None]) -> tuple[Tensor, Mapping[str, Tensor]]:
             ids, attention_mask, mask = policy.tensors(part)
-            logprobs, values = policy.engine(ids, attention_mask, mask)
+            logprobs, values, *_ = policy.engine(ids, attention_mask, mask)
             labels = torch.tensor([0.0 if r is None else r.label for r in part], device=mask.device)
             there = torch.tensor([row is not None for row in part], device=mask.device)
             per_token, statistics = self.loss(logprobs, values, labels, mask)

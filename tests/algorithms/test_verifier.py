@@ -160,7 +160,7 @@ def test_the_reward_is_what_the_verifier_says_in_training(train, sharing, likeli
     for context, response in rows:  # one by one: nothing is padded
         ids = torch.tensor([[*context, *response]])
         mask = torch.ones(1, len(response), dtype=torch.bool)
-        logprobs, values = policy.engine(ids, torch.ones_like(ids, dtype=torch.bool), mask)
+        logprobs, values, *_ = policy.engine(ids, torch.ones_like(ids, dtype=torch.bool), mask)
         assert ids[0, -1] == policy.bundle.tokenizer.eos_token_id
         logits.append(values[0, -1] + coef * logprobs[0, :-1].sum())
     episodes = [

@@ -67,7 +67,7 @@ def descend(engine: Engine, steps: int) -> list[tuple[float, float]]:
     """Loss and gradient norm of some steps towards the same tokens."""
     seen = []
     for _ in range(steps):
-        logprobs, values = engine(*inputs())
+        logprobs, values, *_ = engine(*inputs())
         loss = -logprobs.mean()
         if values is not None:
             loss = loss + 0.1 * values.square().mean()

@@ -19,7 +19,7 @@ INPUTS = pad_turns(CONTEXTS, RESPONSES, 0)
 def test_every_weight_of_a_copy_trains_and_none_of_the_reference(config_of: ConfigOf) -> None:
     bundle = ModelBundle(config_of().model, torch.device("cpu"))
     (model,) = bundle.new_models(["agent_0"], torch.Generator().manual_seed(0))
-    logprobs, values = model.eval()(*INPUTS)
+    logprobs, values, *_ = model.eval()(*INPUTS)
     (logprobs.sum() + values.sum()).backward()
     without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()]
     assert without == []
@@ -38,7 +38,7 @@ def test_uniform_weights_lie_within_one_over_the_root_of_the_width(config_of: Co
 
 def test_a_head_of_zeros_says_that_every_state_is_worth_nothing(config_of: ConfigOf) -> None:
     model = model_of(config_of("model.value_init=zero"))
-    _, values = model(*INPUTS)
+    values = model(*INPUTS).values
     assert not model.value_head.weight.any() and not values.any()
     values.sum().backward()
     assert bool(model.value_head.weight.grad.any())  # so that it can learn
@@ -63,7 +63,7 @@ def test_gradient_checkpointing_makes_layers_run_again(config_of: ConfigOf) -> N
         block = agent.model.lm.transformer.h[0].mlp
         block.register_forward_pre_hook(lambda *_, seen=seen: seen.append(1))
         agent.start_update()
-        logprobs, _ = agent.engine(*INPUTS)
+        logprobs, *_ = agent.engine(*INPUTS)
         agent.engine.backward(logprobs.sum())
         calls.append(len(seen))
     assert calls == [1, 2]

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from cory.episode import Episode, Prompt
+from cory.models.actor_critic import Outputs
 from cory.models.engine import Engine
 from cory.models.policy import PPOPolicy
 from cory.rollout.scheduler import Cast
@@ -111,7 +112,7 @@ def test_the_first_update_is_refused_when_training_sees_other_logprobs(
     trainer = build(config_of("algorithm=ppo"), LetterShare())
     engine = trainer.agents["agent_0"].engine
     monkeypatch.setattr(
-        type(engine), "__call__", lambda self, *x: (self._engine(*x)[0] - 0.1, None)
+        type(engine), "__call__", lambda self, *x: Outputs(self._engine(*x)[0] - 0.1, *[None] * 3)
     )
     with pytest.raises(FirstUpdateError, match="ratio is off 1"):
         trainer.step(0)

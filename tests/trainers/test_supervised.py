@@ -40,7 +40,7 @@ def by_hand(trainer: SupervisedTrainer, examples: list[Example], average: str) -
     for example in examples:
         ids = torch.tensor([[*example.context_ids, *example.response_ids]])
         mask = torch.ones(1, len(example.response_ids), dtype=torch.bool)
-        logprobs, values = model(ids, torch.ones_like(ids, dtype=torch.bool), mask)
+        logprobs, values, *_ = model(ids, torch.ones_like(ids, dtype=torch.bool), mask)
         losses.append(trainer.loss(logprobs, values, torch.tensor([example.label]), mask)[0][0])
     if average == "tokens":
         return torch.cat(losses).mean()

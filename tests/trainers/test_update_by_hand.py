@@ -137,7 +137,7 @@ def test_the_loss_and_its_gradient_by_hand(config_of: ConfigOf, kl_in: str) -> N
     agent.engine.reset_optimizer()
     agent.model.eval()
     inputs = known.input_ids, known.attention_mask, mask
-    logprobs, values = agent.model(*inputs)
+    logprobs, values, *_ = agent.model(*inputs)
     assert values is not None and old.values is not None and estimate.returns is not None
     ratio, gain = (logprobs - old.logprobs)[mask].exp(), estimate.advantages[mask]
     low = torch.where(ratio < 0.9, 0.9, ratio)
