@@ -254,7 +254,6 @@ def team_of(wanted: Measurement, settings: Config) -> tuple[Any, ModelConfig]:
 
 
 def table(found: Mapping[str, Entry]) -> str:
-    """The scores as text."""
     rows = [["", "questions", "shots", "score", "± standard error"]]
     for name, entry in found.items():
         error = "" if entry["stderr"] is None else f"{entry['stderr']:.4f}"

@@ -34,8 +34,6 @@ FILTERED = "content_filter"  # finish reason or error code of a reply that the s
 
 @dataclass(frozen=True)
 class Reply:
-    """The model's reply to one request."""
-
     text: str  # may be empty, as after a content filter
     prompt_tokens: int
     completion_tokens: int

@@ -15,7 +15,6 @@ Context = str | list[Message]  # a prompt for a model; a chat model takes a text
 
 
 def from_user(content: str) -> Message:
-    """A message of the user."""
     return {"role": "user", "content": content}
 
 
@@ -66,8 +65,6 @@ class Prompt:
 
 @dataclass
 class Asked:
-    """What an agent is asked to say."""
-
     context: Context
     role: str
     round: int = 0
@@ -90,7 +87,6 @@ class TokenRow:
 
     @property
     def tokens(self) -> int:
-        """Tokens of context and response."""
         return len(self.context_ids) + len(self.response_ids)
 
 
@@ -184,7 +180,6 @@ class Episode:
 
 
 def turns_of(episodes: Iterable[Episode], agent: str) -> list[Turn]:
-    """The turns of one agent, in the order of the episodes."""
     return [turn for episode in episodes for turn in episode.turns if turn.agent == agent]
 
 

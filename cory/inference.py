@@ -73,7 +73,6 @@ class TrainedTeam:
         self.actors[BASE] = own[self.names[0]].reference(BASE)  # the model before training
 
     def bundle_of(self, name: str) -> ModelBundle:
-        """That of an agent's model."""
         return self.models[self.config.group_of(name)]
 
     def ask(
@@ -167,7 +166,6 @@ class TrainedTeam:
         return policies
 
     def play(self) -> Play:
-        """Who speaks when, seeing what."""
         algorithm = self.config.algorithm
         if isinstance(algorithm, CoryConfig):
             transfer = self.form.observer_context if algorithm.knowledge_transfer else None

@@ -29,7 +29,6 @@ class Streams:
         self.restart(*NAMES)
 
     def restart(self, *names: str) -> None:
-        """Reset the named streams to their initial states."""
         children = np.random.SeedSequence(self.seed).spawn(len(NAMES))
         for name, child in zip(NAMES, children, strict=True):
             if name in names and name in OF_NUMPY:

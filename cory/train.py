@@ -57,7 +57,6 @@ from cory.runtime.launch import (
 
 
 def main() -> None:
-    """The console command `cory-train`."""
     refuse_launchers()
     parser = get_args_parser()  # Hydra's own
     # as in `seed=0 -m algorithm=ppo,grpo`

@@ -19,8 +19,6 @@ RAISED = (Exception, SystemExit)
 
 @dataclass(frozen=True)
 class UserFunction:
-    """A function of the user's."""
-
     said: str  # setting and value, with which refusals begin
     file: Path  # its source
     call: Callable[..., Any]

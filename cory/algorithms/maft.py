@@ -179,7 +179,6 @@ class DebateCollector:
     actors: Mapping[str, Actor]
 
     def __call__(self, iteration: int) -> CollectedExamples:
-        """The examples of every policy."""
         prompts = self.components.task.sample(self.config.prompts_per_iteration)
         episodes = self._debates(iteration, prompts)
         if self.config.labels == "reward":
@@ -229,7 +228,6 @@ class DebateCollector:
         return examples, metrics | counts
 
     def _debates(self, iteration: int, prompts: list[Prompt]) -> list[Episode]:
-        """A debate about each problem."""
         sampling = self.config.sampling
         size = self.components.config.hardware.responses_at_once * distributed.count()
         key = (self.components.config.seed, "debates", iteration)
@@ -304,7 +302,6 @@ class DebateCollector:
 
 
 def example_of(turn: Turn) -> Example:
-    """A turn as a training example."""
     return Example(turn.context_ids, turn.response_ids, 1.0, turn.asked)
 
 

@@ -227,6 +227,5 @@ def best(episodes: Sequence[Episode], share: float) -> list[Episode]:
 
 
 def mean_score(episode: Episode) -> float:
-    """The mean score of a debate's answers."""
     scores = [turn.score for turn in episode.turns if turn.score is not None]
     return sum(scores) / len(scores)

@@ -125,7 +125,6 @@ class GameCollector:
         return hashlib.sha256(entries.encode()).hexdigest()[:16]
 
     def fits(self, context: Context) -> bool:
-        """Whether a context is not too long."""
         return self.policy.texts.tokens(context) <= self.task.config.max_prompt_tokens
 
     def __call__(self, epoch: int, again: bool) -> StoredGames:

@@ -74,20 +74,15 @@ def verdict_loss(
 
 @dataclass
 class QuestionAnswers:
-    """The answers to one question so far."""
-
     prompt: Prompt
     turns: list[Turn] = field(default_factory=list)
 
     def labelled(self, right: bool) -> list[Turn]:
-        """The answers with one label, in their order."""
         return [turn for turn in self.turns if turn.right == right]
 
 
 @dataclass(frozen=True)
 class AnswerRequest:
-    """A request for an answer with one label."""
-
     answers: QuestionAnswers  # of its question
     text: str
     right: bool
@@ -104,7 +99,6 @@ class AnswerCollector:
     streams: Streams
 
     def __call__(self, iteration: int) -> CollectedExamples:
-        """Examples from the next questions."""
         config, draw = self.config, self.streams.length
         limit = draw_limit(config.sampling, draw)
         coolest, hottest = config.temperatures
@@ -206,7 +200,6 @@ class AnswerCollector:
 
 
 def filled(text: str, prompt: Prompt, answer: Turn, style: Turn | None = None) -> str:
-    """A request's text with its question and examples filled in."""
     return text.format(
         query=prompt.text,
         answer=answer.response.strip(),

@@ -25,8 +25,6 @@ from cory.config.model import EndpointConfig
 
 
 class SamplingConfig(Settings):
-    """How responses are sampled."""
-
     temperature: Positive
     top_k: Number  # 0: off
     top_p: PositiveShare  # 1: off
@@ -115,7 +113,6 @@ class AlgorithmConfig(Settings):
         return self.prompts_per_iteration
 
     def has_value_head(self) -> bool:
-        """Whether every policy has a value head."""
         return False
 
     def speaks_remotely(self) -> bool:
@@ -211,8 +208,6 @@ REPLAYED = ("counterfactual", "resampled")
 
 
 class CoryConfig(PPOConfig):
-    """Settings of `algorithm=cory`."""
-
     agents: Annotated[int, Field(ge=2)]  # agent i sees the answers of those before it
     knowledge_transfer: bool  # False: everybody sees the bare query (w/o KT)
     swap_every: Count | None  # iterations between role exchanges; None: never (w/o REx)
@@ -232,8 +227,6 @@ Name = Annotated[Text, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 
 
 class TeamConfig(PPOConfig):
-    """Settings of `algorithm=team`."""
-
     play: FunctionName  # async def play(prompt, team)
     agents: Annotated[list[Name], Field(min_length=1)]  # who speaks, as `play` calls them
     # separate: each learns alone | shared: one for all | agent -> policy

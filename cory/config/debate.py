@@ -127,8 +127,6 @@ class GuardConfig(Settings):
 
 
 class MaporlConfig(PPOConfig, DebateConfig):
-    """Settings of `algorithm=maporl`."""
-
     horizon: Literal["discounted_sum", "last", "current"]
     share: Literal["all", "individual"]
     turn_discount: Share  # gamma of Definition 1, per turn
@@ -159,8 +157,6 @@ class RequestsConfig(Settings):
 
 
 class VerifierConfig(SupervisedConfig):
-    """Settings of `algorithm=verifier`."""
-
     answers_per_question: Count
     temperatures: Range  # one is drawn in each iteration from between these two
     top_p: PositiveShare  # while collecting; evaluation takes `sampling` as it is
@@ -180,14 +176,10 @@ class VerifierConfig(SupervisedConfig):
 
 
 class DebateSFTConfig(SupervisedConfig, DebateConfig):
-    """Settings of `algorithm=debate_sft`."""
-
     keep_share: PositiveShare  # of an iteration's debates, those with the highest scores
 
 
 class SFTConfig(SupervisedConfig):
-    """Settings of `algorithm=sft`."""
-
     max_tokens: Count | None  # of prompt and answer; None: the model's context
 
     def reads_reference(self) -> bool:

@@ -146,7 +146,6 @@ class HardwareConfig(Settings):
 
     @property
     def world(self) -> int:
-        """Processes on all nodes together."""
         return self.nodes * self.processes
 
 
@@ -205,8 +204,6 @@ def alike(one: ModelConfig, other: ModelConfig) -> bool:
 
 
 class Config(Settings):
-    """One experiment."""
-
     model: ModelConfig
     members: dict[str, MemberConfig]  # agent -> what it has of its own
     task: Annotated[Any, chosen("task")]  # the model that `name` says

@@ -85,7 +85,6 @@ class ResponseSet:
         return len(self.prompts) * (self.samples or 1)
 
     def prompt(self, row: int) -> Prompt:
-        """The prompt of a row."""
         return self.prompts[row % len(self.prompts)]
 
 

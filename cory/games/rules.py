@@ -17,8 +17,6 @@ from cory.games.words import inflected, plain_text, tokens
 
 @dataclass(frozen=True)
 class GameUtterance:
-    """One contribution of one role."""
-
     role: str
     text: Annotated[str, Field(validation_alias=AliasChoices("text", "content"))]  # SPAG's files
     thinking: str | None = None  # what the role said to itself before; no rule reads it
@@ -33,7 +31,6 @@ class GameState:
     utterances: tuple[GameUtterance, ...] = ()
 
     def after(self, role: str, text: str, thinking: str | None = None) -> "GameState":
-        """The state after `role` says `text`."""
         said = GameUtterance(role, text, thinking)
         return GameState(self.word, self.max_turns, (*self.utterances, said))
 

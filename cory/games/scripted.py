@@ -134,7 +134,6 @@ class Script:
         ]
 
     def hear(self, position: GameState) -> Heard:
-        """The evidence in the utterances so far."""
         heard = Heard([], [], [], [])
         for utterance in position.utterances:
             rows, columns = self.associations.read(utterance.text)

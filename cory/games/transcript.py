@@ -33,11 +33,9 @@ class FinishedGame(BaseModel):
 
     @property
     def outcome(self) -> GameResult:
-        """How the game ended."""
         return GameResult(self.winners or (), self.reason, self.valid)
 
     def as_line(self) -> dict[str, Any]:
-        """The game as a line of JSON holds it."""
         return self.model_dump(by_alias=True, exclude_none=True)
 
     @staticmethod

@@ -31,7 +31,6 @@ CODES = ("qmap1", "qmap2")
 def deepspeed_settings(
     hardware: HardwareConfig, plan: BatchPlan, precision: str, max_grad_norm: float | None
 ) -> dict[str, Any]:
-    """DeepSpeed's configuration dictionary."""
     zero: dict[str, Any] = {"stage": hardware.zero_stage}
     if hardware.zero_stage > 0:
         # DeepSpeed's 500 million would reserve gigabytes for a buffer that small models never fill

@@ -29,8 +29,6 @@ LOOK_EVERY = 8  # tokens between two looks whether rows have ended, for which a 
 
 @dataclass(frozen=True)
 class Response:
-    """One sampled response."""
-
     ids: list[int]  # ends with EOS when the model stopped by itself
     sampler_logprobs: list[float]  # log-probability under the distribution that was sampled from
 

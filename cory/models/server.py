@@ -143,7 +143,6 @@ class Server:
         return [self.python(), "-m", MODULE, *pairs, *flags, *config.options]
 
     def environment(self) -> dict[str, str]:
-        """The environment of a started server."""
         own = dict(os.environ) | VARIABLES
         for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
             own.pop(name, None)  # of the run's processes, which the server is none of

@@ -167,11 +167,9 @@ class Texts:
         return rows
 
     def context_ids(self, context: Context) -> list[int]:
-        """Token ids of a context, when it is rendered."""
         return self.ids([self.render(context)])[0]
 
     def tokens(self, context: Context) -> int:
-        """The number of these."""
         return len(self.context_ids(context))
 
     @cached_property

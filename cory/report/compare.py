@@ -219,7 +219,6 @@ def worth_text(run_dirs: Sequence[Path], scores: Sequence[str] = ()) -> str:
 
 
 def speakers(run_dir: Path) -> int:
-    """How many agents a run has."""
     agents = OmegaConf.select(read_settings(run_dir), "algorithm.agents", default=1)
     return agents if isinstance(agents, int) else len(agents)
 

@@ -29,7 +29,6 @@ class Debate:
     summariser: SumUp | None = None  # None: agents read the others' answers themselves
 
     async def play(self, prompt: Prompt, cast: Cast) -> None:
-        """Hold the debate about a prompt."""
         rounds: list[list[Turn]] = []
         for number in range(self.rounds):
             said = [self._answer(prompt, rounds, agent, cast) for agent in range(self.agents)]

@@ -115,7 +115,6 @@ class Graded:
 
 
 def turns_of_others(turns: Sequence[Turn], agent: int) -> list[Turn]:
-    """The turns of all agents but one."""
     return [turn for number, turn in enumerate(turns) if number != agent]
 
 

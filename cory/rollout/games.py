@@ -56,7 +56,6 @@ class WordGame:
         return distributed.from_first(self.finished)
 
     async def play(self, prompt: Prompt, cast: Cast) -> None:
-        """Play one game."""
         position, ids = GameState(prompt.text, self.max_turns(cast.key)), []
         outcome = None
         while outcome is None:

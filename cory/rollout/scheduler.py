@@ -138,11 +138,9 @@ class Cast(defaultdict[str, Speaker]):
 
     @property
     def turns(self) -> list[Turn]:
-        """Those of the episode so far."""
         return [self.said[number] for number in sorted(self.said)]
 
     def add(self, *turns: Turn) -> None:
-        """Make turns a part of the episode."""
         self.said.update(zip(self.numbers, turns, strict=False))
 
     async def score(self, turns: Sequence[Turn]) -> None:
@@ -361,7 +359,6 @@ def limits_of(
 
 
 def _raise_of(tasks: Sequence[asyncio.Future[None]]) -> None:
-    """Raise what a play has raised, in every process."""
     for task in tasks:
         error = task.exception() if task.done() else None
         if error is not None:
@@ -369,7 +366,6 @@ def _raise_of(tasks: Sequence[asyncio.Future[None]]) -> None:
 
 
 def _fail(error: BaseException) -> NoReturn:
-    """Raise an error in every process."""
     kind = next((name for name, of in RAISED.items() if isinstance(error, of)), "failed")
     told = "".join(traceback.format_exception(error)) if kind == "failed" else str(error)
     distributed.from_first((kind, told))

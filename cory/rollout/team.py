@@ -39,8 +39,6 @@ class Team:
 
 
 class Agent:
-    """An agent in one episode."""
-
     def __init__(self, name: str, cast: Cast, config: TeamConfig) -> None:
         self.name = name
         self.turns: list[Turn] = []  # what it has said so far

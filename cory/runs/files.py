@@ -29,7 +29,6 @@ def sync_tree(top: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(PIECE):

@@ -64,7 +64,6 @@ def read_settings(run_dir: Path, said: str | None = None) -> DictConfig:
 
 
 def resolved(cfg: DictConfig) -> dict[str, Any]:
-    """The settings as plain values."""
     values: Any = OmegaConf.to_container(cfg, resolve=True)
     return {str(key): value for key, value in values.items()}
 

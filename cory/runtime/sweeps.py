@@ -45,8 +45,6 @@ _multirun: list[Path] = []  # the folder of this command's multi-run by -m
 
 
 class Job(NamedTuple):
-    """One run of a sweep with a name."""
-
     name: str  # of the run, as in folders and pages
     words: list[str]
     place: str  # of its folder in that of the sweep, as cory/imdb_ppo/seed0

@@ -28,8 +28,6 @@ WAYS = ("north", "east", "south", "west")
 
 @dataclass(frozen=True)
 class Problem:
-    """A generated question with its worked solution."""
-
     kind: str
     question: str
     solution: str  # a sentence or two; its last number is the answer

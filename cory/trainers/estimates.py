@@ -39,8 +39,6 @@ from cory.models.policy import PPOPolicy
 
 
 class Estimate(NamedTuple):
-    """What one agent's update aims at."""
-
     advantages: Tensor  # (B, R), 0 outside the mask
     returns: Tensor | None  # (B, R), what the value head learns; None where there is none
 

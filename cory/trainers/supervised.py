@@ -41,8 +41,6 @@ class Example(TokenRow):
 
 @dataclass
 class CollectedExamples:
-    """The training data of an iteration."""
-
     examples: Mapping[str, list[Example]]  # policy -> its examples, perhaps none
     episodes: list[Episode]  # their source, for samples.jsonl
     metrics: Metrics = field(default_factory=dict)
@@ -50,8 +48,6 @@ class CollectedExamples:
 
 @dataclass(frozen=True)
 class FinetunePlan:
-    """How a policy is fine-tuned in one iteration."""
-
     epochs: int
     learning_rate: float  # at its highest
     fresh: bool = False  # as a training of its own: Adam and the schedule begin anew ...
