@@ -89,7 +89,7 @@ SHARED: dict[str, CreditRule] = {
 
 def build_cory(config: CoryConfig, components: Components) -> PPOTrainer:
     """A pioneer and its observers, rewarded by the sum of their scores."""
-    agents = components.new_ppo_policies(config.names())
+    agents = components.new_policies(config.names())
     roles = Roles(list(agents))
 
     def after_step(iteration: int) -> None:

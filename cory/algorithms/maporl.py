@@ -33,7 +33,7 @@ REFERENCE = "reference"  # the model of the run as it came
 def build_maporl(config: MaporlConfig, components: Components) -> PPOTrainer:
     """Debaters rewarded for their own answers and for the others' later ones."""
     debates = TrainedDebates(config, components)
-    agents = components.new_ppo_policies(config.names())
+    agents = components.new_policies(config.names())
     actors = debates.actors(agents)
 
     def assign_credit(episodes: list[Episode]) -> None:

@@ -9,5 +9,5 @@ from cory.trainers.ppo import PPOTrainer
 
 def build_ppo(config: PPOConfig, components: Components) -> PPOTrainer:
     """One agent that answers the query and is rewarded by its own score."""
-    agents = components.new_ppo_policies(config.names())
+    agents = components.new_policies(config.names())
     return PPOTrainer(components, agents, single_turn(*agents), own_score)

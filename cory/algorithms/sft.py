@@ -18,8 +18,8 @@ AGENT = "agent_0"
 
 def build_sft(config: SFTConfig, components: Components) -> SupervisedTrainer:
     """One policy, fine-tuned on the next prompts' answers in every iteration."""
-    policy, _ = components.new_player(AGENT, {})
-    agents, task = {AGENT: policy}, components.task
+    agents, task = components.new_policies([AGENT]), components.task
+    policy = agents[AGENT]
     given = GivenAnswers(config, components, policy)
     given.describe()
     play = single_turn(AGENT)

@@ -79,7 +79,8 @@ def game_trainer(
     task, reward, bundle = components.task, components.reward, components.bundle
     assert isinstance(task, GameTask) and isinstance(reward, GameOutcome)
     others = {name: Path(folder) for name, folder in config.runs_played_against.items()}
-    policy, frozen = components.new_player(AGENT, others)
+    agents, frozen = components.new_team([AGENT], others, "algorithm.opponents")
+    policy = agents[AGENT]
     task.require_room(policy.texts.tokens, form_of(policy.texts))
     policy.texts.require_learnable()
     opponents = Opponents(config, task, policy, frozen, Path(components.config.run_dir))

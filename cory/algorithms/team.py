@@ -36,7 +36,8 @@ def build_team(config: TeamConfig, components: Components) -> PPOTrainer:
     # those with a model of their own, by the folder of their run; None: of a pool
     others: dict[str, Path | None] = {name: Path(run) for name, run in config.runs.items()}
     others |= {name: None for name, kind in config.fixed_agents.items() if kind == "pool"}
-    agents, frozen = components.new_ppo_team(config.names(), others)
+    agents, loaders = components.new_team(config.names(), others, "algorithm.fixed")
+    frozen = {name: load() for name, load in loaders.items()}
     run_dir = Path(components.config.run_dir)
     actors = team_actors(components.config, agents, frozen, components.bundle_of, run_dir)
     first = next(iter(agents.values()))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from cory import distributed
 from cory.config import BatchPlan, Config, PPOConfig
@@ -56,77 +56,62 @@ class Components:
         """The components whose state a checkpoint keeps."""
         return {"task": self.task.sampler, "streams": self.streams}
 
-    def new_policies(self, names: Sequence[str]) -> dict[str, Policy]:
-        """Policies to train, starting from their pretrained models or `init_from`."""
-        made: dict[str, Policy] = {}
-        for bundle, own in self.by_bundle(names):
-            if self.config.algorithm.one_engine(bundle.config.sharing):
-                made |= self._sharing_an_engine(own, bundle)
-            else:
-                new = self._policies(self._models(own, bundle), bundle)
-                made |= {policy.name: policy for policy in new}
-            self._store(bundle)
-        return {name: made[name] for name in names}
+    def new_policies(self, names: Sequence[str]) -> dict[str, Any]:
+        """Policies to train, starting from their pretrained models or `init_from`.
 
-    def new_ppo_policies(self, names: Sequence[str]) -> dict[str, PPOPolicy]:
-        """As `new_policies`, of an algorithm that is PPO's."""
-        return cast(dict[str, PPOPolicy], self.new_policies(names))
+        Of an algorithm that is PPO's, each is a `PPOPolicy`.
+        """
+        return self.new_team(names, {}, "")[0]
 
-    def new_ppo_team(
-        self, names: Sequence[str], others: Others
-    ) -> tuple[dict[str, PPOPolicy], dict[str, Policy]]:
-        """Policies to train by PPO, and others, which are never trained."""
+    def new_team(
+        self, names: Sequence[str], others: Others, setting: str
+    ) -> tuple[dict[str, Any], Loaders]:
+        """As `new_policies`, and functions that load others, which are never trained.
+
+        Adapters among these are in memory from the start.
+
+        setting: the one that names the others
+        """
         learners: dict[str, Policy] = {}
         loaders: dict[str, Callable[[], Policy]] = {}
-        for bundle, own in self.by_bundle([*names, *others]):
-            new, known = self._with_others(
-                bundle,
-                [name for name in own if name in names],
-                {name: others[name] for name in own if name in others},
-                "algorithm.fixed",
-            )
-            learners |= new
-            loaders |= known
-        ppo = cast(dict[str, PPOPolicy], {name: learners[name] for name in names})
-        return ppo, {name: load() for name, load in loaders.items()}
+        for bundle, known in self.by_bundle([*names, *others]):
+            own = [name for name in known if name in names]
+            runs = {name: others[name] for name in known if name in others}
+            if bundle.config.sharing == "adapters":
+                learners |= self._on_one_base(own, bundle, runs, setting, loaders)
+                continue
+            if own:
+                one_engine = self.config.algorithm.one_engine("copies")
+                make = self._sharing_an_engine if one_engine else self._policies
+                learners |= make(self._models(own, bundle), bundle)
+                self._store(bundle)
+            for name, run_dir in runs.items():
+                loaders[name] = self._loader(bundle, name, run_dir, f"{setting}.{name}")
+        return {name: learners[name] for name in names}, loaders
 
-    def new_player(self, name: str, others: Others) -> tuple[Policy, Loaders]:
-        """A policy to train, and functions that load others, which are never trained.
-
-        Adapters among these are in memory from the start. A frozen reference is kept only where the
-        settings say that it is read.
-        """
-        learners, loaders = self._with_others(self.bundle, [name], others, "algorithm.opponents")
-        copies = self.bundle.config.sharing == "copies"
-        if copies and not self.config.algorithm.reads_reference():
-            self.bundle.pretrained.to("meta")  # its weights are freed; the configuration stays
-        return learners[name], loaders
-
-    def _with_others(
-        self, bundle: ModelBundle, names: Sequence[str], others: Others, setting: str
-    ) -> tuple[dict[str, Policy], Loaders]:
-        """Policies to train, and functions that give others, all of one bundle."""
-        hardware = self.config.hardware
-        if bundle.config.sharing == "copies":
-            return self.new_policies(names), {
-                name: self._loader(bundle, name, run_dir, f"{setting}.{name}")
-                for name, run_dir in others.items()
-            }
+    def _on_one_base(
+        self,
+        names: Sequence[str],
+        bundle: ModelBundle,
+        others: Others,
+        setting: str,
+        loaders: dict[str, Callable[[], Policy]],
+    ) -> dict[str, Policy]:
+        """As `new_team`, of adapters; adds to the loaders."""
         # first of all: under ZeRO-3 a learner's engine splits the base with all of its adapters
         models = list(self._models(names, bundle, list(others)))
         for model in models[len(names) :]:
             run_dir = others[model.name]
             if run_dir is not None:
                 start_from(run_dir, [model], self.config, f"{setting}.{model.name}")
-        learners = {policy.name: policy for policy in self._policies(models[: len(names)], bundle)}
+        learners = self._policies(models[: len(names)], bundle)
         # which keeps the base of the adapters
         engine = next((policy.engine for policy in learners.values()), None)
-        frozen = {
-            model.name: Policy(bundle, model, engine, hardware).as_member(self.config)
-            for model in models[len(names) :]
-        }
+        for model in models[len(names) :]:
+            policy = Policy(bundle, model, engine, self.config.hardware)
+            loaders[model.name] = partial(policy.as_member, self.config)
         self._store(bundle)
-        return learners, {name: partial(frozen.__getitem__, name) for name in frozen}
+        return learners
 
     def _loader(
         self, bundle: ModelBundle, name: str, run_dir: Path | None, setting: str
@@ -145,10 +130,11 @@ class Components:
 
         return load
 
-    def _sharing_an_engine(self, names: Sequence[str], bundle: ModelBundle) -> dict[str, Policy]:
+    def _sharing_an_engine(
+        self, models: Iterator[ActorCriticModel], bundle: ModelBundle
+    ) -> dict[str, Policy]:
         """Policies with full copies whose weights take turns in one engine."""
-        models = self._models(names, bundle)
-        (first,) = self._policies(islice(models, 1), bundle)
+        (first,) = self._policies(islice(models, 1), bundle).values()
         engine = first.engine
         kept = [StoredWeights(first.name, engine)]
         for model in models:
@@ -159,11 +145,13 @@ class Components:
 
     def _store(self, bundle: ModelBundle) -> None:
         """Keep what never trains in the precision of its products, once all copies are made."""
+        copies = bundle.config.sharing == "copies"
         for start in bundle.starts.values():  # in place of the pretrained model
             store_as_products(start)
-            bundle.pretrained.to("meta")
+        if bundle.starts or (copies and not self.config.algorithm.reads_reference()):
+            bundle.pretrained.to("meta")  # its weights are freed; the configuration stays
         # a copy that trains keeps them exact; a shared base never trains, but ZeRO-3 splits it
-        if bundle.config.sharing == "copies" or self.config.hardware.zero_stage < 3:
+        if copies or self.config.hardware.zero_stage < 3:
             store_as_products(bundle.pretrained)
 
     def _models(
@@ -194,7 +182,7 @@ class Components:
 
     def _policies(
         self, models: Iterable[ActorCriticModel], bundle: ModelBundle
-    ) -> Iterator[Policy]:
+    ) -> dict[str, Policy]:
         """A policy of each model, with its engine: of copies one is whole at a time.
 
         Under ZeRO-3 the first engine of those that share a base splits it with all of its adapters.
@@ -202,6 +190,7 @@ class Components:
         hardware = self.config.hardware
         shared, precision = bundle.config.sharing == "adapters", bundle.config.precision
         siblings: list[Engine] = []
+        made: dict[str, Policy] = {}
         for model in list(models) if shared else models:
             if hardware.gradient_checkpointing:
                 model.lm.gradient_checkpointing_enable({"use_reentrant": False})
@@ -213,4 +202,5 @@ class Components:
                 new: Policy = PPOPolicy(bundle, model, engine, config, hardware, start)
             else:
                 new = Policy(bundle, model, engine, hardware)
-            yield new.as_member(self.config)
+            made[new.name] = new.as_member(self.config)
+        return made

@@ -63,13 +63,13 @@ def arranged(*overrides: str) -> tuple[Any, list[Any]]:
     config = parsed(*overrides)
     agents: list[Any] = []
 
-    def new_ppo_policies(names: list[str]) -> dict[str, Any]:
+    def new_policies(names: list[str]) -> dict[str, Any]:
         agents.extend(SimpleNamespace(name=name) for name in names)
         return {agent.name: agent for agent in agents}
 
     parts = SimpleNamespace(config=config, reward=None, streams=Streams(0), carried={})
     parts.task = SimpleNamespace(observer_context=quote)
-    parts.new_ppo_policies = new_ppo_policies
+    parts.new_policies = new_policies
     build: Any = build_ppo if config.algorithm.name == "ppo" else build_cory
     return build(config.algorithm, parts), agents
 
