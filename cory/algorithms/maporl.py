@@ -6,7 +6,7 @@ And, as `debate_sft`, imitation of the best debates of the untrained models (the
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
 from cory.config import DebateSFTConfig, MaporlConfig
 from cory.config.debate import OF_REFERENCE
@@ -18,7 +18,6 @@ from cory.functional.votes import VoteRule
 from cory.models.actor import Actor
 from cory.models.generation import draw_limit
 from cory.models.policy import Policy
-from cory.rewards import Reward, ScoredOnce
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, Graded, Plain
 from cory.rollout.scheduler import RollOut, limits_of
@@ -48,7 +47,6 @@ def build_maporl(config: MaporlConfig, components: Components) -> PPOTrainer:
         debates.debate(config.agents, config.turns).play,
         assign_credit,
         actors=actors,
-        reward=debates.reward,
         evaluator=debates.evaluator(agents, actors),
         describe=lambda episodes, metrics: roll_out_metrics(episodes, config.agents),
     )
@@ -63,12 +61,6 @@ class TrainedDebates:
 
     config: MaporlConfig | DebateSFTConfig
     components: Components
-
-    @cached_property
-    def reward(self) -> Reward:
-        """The run's; where debaters have seen scores, it keeps them."""
-        reward = self.components.reward
-        return ScoredOnce(reward) if self.config.verifier_feedback else reward
 
     def actor(self, number: int, agent: int) -> str:
         """The actor of round `number`: a trained policy, or the reference of its agent."""
@@ -120,7 +112,7 @@ class TrainedDebates:
         return TeamEvaluator(
             policies,
             components.task,
-            self.reward,
+            components.reward,
             config.sampling,
             self.debate(agents, rounds).play,
             actors,
@@ -180,7 +172,7 @@ def build_debate_sft(config: DebateSFTConfig, components: Components) -> Supervi
     policies = components.new_policies(config.names())
     actors = debates.actors(policies)
     frozen = replace(debates.debate(config.agents, config.turns), speaker=debates.reference)
-    collector = BestDebates(config, components, debates.reward, frozen, actors)
+    collector = BestDebates(config, components, frozen, actors)
     return SupervisedTrainer(components, policies, collector, debates.evaluator(policies, actors))
 
 
@@ -190,20 +182,19 @@ class BestDebates:
 
     config: DebateSFTConfig
     components: Components
-    reward: Reward
     debate: Debate
     actors: Mapping[str, Actor]
 
     def __call__(self, iteration: int) -> CollectedExamples:
         """The turns of the best debates, each for the policy that speaks in its place."""
         config, components = self.config, self.components
-        sampling, streams = config.sampling, components.streams
+        sampling, streams, reward = config.sampling, components.streams, components.reward
         limit = draw_limit(sampling, streams.length)
         limits = limits_of(self.actors, sampling, streams.length)
         key = streams.key_of_roll_out()
-        roll_out = RollOut(self.actors, limit, sampling, key, reward=self.reward, limits=limits)
+        roll_out = RollOut(self.actors, limit, sampling, key, reward=reward, limits=limits)
         episodes = roll_out(self.debate.play, components.task.sample(config.prompts_per_iteration))
-        self.reward.score(episodes)
+        reward.score(episodes)
         kept = best(episodes, config.keep_share)
         examples: dict[str, list[Example]] = {name: [] for name in config.policies()}
         for episode in kept:

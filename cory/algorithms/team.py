@@ -18,7 +18,7 @@ from cory.models.actor import Actor
 from cory.models.actor_critic import ActorCriticModel, store_as_products
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Policy
-from cory.rewards import Reward
+from cory.rewards import Reward, Row
 from cory.rollout.team import CreditRule, credit_rule, team_play
 from cory.runs.export import export_agents
 from cory.runs.run_dir import AGENTS
@@ -203,10 +203,13 @@ class ReturnedOrScored(Reward):
                 f"about others: it must do one or the other",
             )
             source = f"{self.said} scores every utterance"
-            self.reward.score(episodes)
+            super().score(episodes)
         if not self.told:
             distributed.note(f"rewards: {source}")
             self.told = True
+
+    def scores(self, rows: Sequence[Row]) -> Sequence[float | None]:
+        return self.reward.scores(rows)
 
 
 def team_metrics(agents: Sequence[str], episodes: list[Episode]) -> Metrics:

@@ -1,23 +1,34 @@
-"""Rewards: each fills `turn.score` of all turns of an episode but absent ones.
+"""Rewards: each scores turns, one by one.
 
 A new reward is a `Reward`, and a line in the table REWARDS of cory/config/experiment.py.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cory.config import SumConfig, builder, require
-from cory.episode import Episode, Metrics
+from cory.episode import Episode, Metrics, Prompt, Turn
+
+Row = tuple[Prompt, Turn]  # what a turn answers, and the turn
 
 
 class Reward(ABC):
-    """Scores the turns of episodes; one that does not follow the run has `score` alone."""
+    """Scores the turns of episodes; one that does not follow the run has `scores` alone."""
+
+    def score(self, episodes: list[Episode]) -> None:
+        """Fills `turn.score` of every turn that has none and is not absent."""
+        turns = [(e.prompt, turn) for e in episodes for turn in e.turns]
+        rows = [row for row in turns if row[1].score is None and not row[1].absent]
+        if rows:
+            for (_, turn), score in zip(rows, self.scores(rows), strict=True):
+                turn.score = score
 
     @abstractmethod
-    def score(self, episodes: list[Episode]) -> None:
-        """Fills `turn.score` of every turn that is not absent."""
+    def scores(self, rows: Sequence[Row]) -> Sequence[float | None]:
+        """The score of each turn; None leaves it to the other parts of a sum."""
 
     def at(self, done: int) -> None:  # noqa: B027  most rewards do not follow the run
         """Called before an iteration, or an evaluation, with the number of iterations done."""
@@ -34,26 +45,6 @@ class RunFacts:
     folder: Path
     iterations: int
     part: str | None = None  # its name in a sum of rewards
-
-
-class ScoredOnce(Reward):
-    """Leaves turns alone that have a score, as debaters are shown: none is scored a second time.
-
-    For rewards that score a turn by itself, whatever the others of its episode are.
-    """
-
-    def __init__(self, reward: Reward) -> None:
-        self.reward = reward
-
-    def score(self, episodes: list[Episode]) -> None:
-        """As `Reward`; of an episode only the turns without a score are scored."""
-        left = [
-            Episode(episode.prompt, unscored)
-            for episode in episodes
-            if (unscored := [t for t in episode.turns if t.score is None and not t.absent])
-        ]
-        if left:
-            self.reward.score(left)
 
 
 class WeightedSum(Reward):
@@ -83,19 +74,13 @@ class WeightedSum(Reward):
                 logged[f"{family}/{name}/{rest}"] = value
         return logged
 
-    def score(self, episodes: list[Episode]) -> None:
-        """Fills `turn.parts`, and `turn.score` with their sum, unless a turn is absent.
-
-        ConfigError where no part has a score for a turn
-        """
-        turns = [turn for episode in episodes for turn in episode.turns if not turn.absent]
+    def scores(self, rows: Sequence[Row]) -> list[float]:
+        """Their sums; fills `turn.parts`. ConfigError where no part has a score for a turn."""
         for name, part in self.parts.items():
-            for turn in turns:
-                turn.score = None
-            part.score(episodes)
-            for turn in turns:
-                turn.parts[name] = turn.score
-        for turn in turns:
+            for (_, turn), score in zip(rows, part.scores(rows), strict=True):
+                turn.parts[name] = score
+        sums = []
+        for _, turn in rows:
             scores = [
                 self.weights.get(name, 1.0) * score
                 for name, score in turn.parts.items()
@@ -106,4 +91,5 @@ class WeightedSum(Reward):
                 f"reward=sum: no part has a score for the response {turn.response[:60]!r}; at "
                 f"least one has to apply to every response",
             )
-            turn.score = sum(scores)
+            sums.append(sum(scores))
+        return sums

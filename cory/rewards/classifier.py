@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from cory import distributed
 from cory.config import ClassifierConfig, ConfigError, require
-from cory.episode import Episode, Prompt, Turn
+from cory.episode import Prompt, Turn
 from cory.functional.logprobs import padded
 from cory.models.actor_critic import (
     DTYPES,
@@ -22,7 +22,7 @@ from cory.models.attention import attention_for
 from cory.models.loading import load_classifier, load_tokenizer
 from cory.models.paths import context_length
 from cory.models.tokenization import Texts
-from cory.rewards import Reward
+from cory.rewards import Reward, Row
 
 
 class Classifier(Reward):
@@ -40,17 +40,11 @@ class Classifier(Reward):
         self.column = _column(config, self.model)
         self.longest = _longest(self.model)
 
-    def score(self, episodes: list[Episode]) -> None:
-        """Fills `turn.score` of every turn that is not absent.
-
-        The classified text is query + response, also for an observer (Ma et al., Alg. 1, line 13,
-        with r(s_0, a_2) for the printed r(s_0, a_1)).
-        """
-        turns = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
-        texts = [self._text(prompt, turn) for prompt, turn in turns]
-        scores = distributed.map_rows(texts, self.config.batch_size, self._scores, len)
-        for (_, turn), score in zip(turns, scores, strict=True):
-            turn.score = score
+    def scores(self, rows: Sequence[Row]) -> list[float]:
+        """The text is query + response, also for an observer (Ma et al., Alg. 1, line 13, with
+        r(s_0, a_2) for the printed r(s_0, a_1))."""
+        texts = [self._text(prompt, turn) for prompt, turn in rows]
+        return distributed.map_rows(texts, self.config.batch_size, self._scores, len)
 
     def _text(self, prompt: Prompt, turn: Turn) -> str:
         """A prompt with a response; in a chat, a message of the user and one of the assistant."""

@@ -3,11 +3,11 @@
 And no reward but what a play returns.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from cory.config import ConfigError, ExactMatchConfig
-from cory.episode import Episode
-from cory.rewards import Reward
+from cory.rewards import Reward, Row
 from cory.tasks import Task
 from cory.tasks.answers import judged
 
@@ -18,13 +18,13 @@ class ExactMatch(Reward):
     def __init__(self, config: ExactMatchConfig, task: Task, device: Any, run: Any) -> None:
         self.task = task
 
-    def score(self, episodes: list[Episode]) -> None:
-        """Fills `turn.right`, and `turn.score` with 1.0 or 0.0, unless a turn is absent."""
-        rows = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
+    def scores(self, rows: Sequence[Row]) -> list[float]:
+        """1.0 or 0.0; fills `turn.right`."""
         # config/rules.py: the task has answers
-        asked = [(turn.response, str(prompt.answer)) for prompt, turn in rows]
-        for (_, turn), right in zip(rows, judged(self.task, asked), strict=True):
-            turn.right, turn.score = right, float(right)
+        rights = judged(self.task, [(turn.response, str(prompt.answer)) for prompt, turn in rows])
+        for (_, turn), right in zip(rows, rights, strict=True):
+            turn.right = right
+        return [*map(float, rights)]
 
 
 class Returned(Reward):
@@ -33,6 +33,6 @@ class Returned(Reward):
     def __init__(self, config: Any, task: Any, device: Any, run: Any) -> None:
         pass
 
-    def score(self, episodes: list[Episode]) -> None:
+    def scores(self, rows: Sequence[Row]) -> list[float]:
         """ConfigError: nobody has returned any."""
         raise ConfigError("reward=returned: nothing returns rewards; choose another reward")

@@ -1,11 +1,11 @@
 """The reward of a game: 1 for winners, -1 for losers, 0 for both in a tie."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from cory.config import ConfigError, GameOutcomeConfig
-from cory.episode import Episode
 from cory.games.rules import BROKE_RULES, GameResult, GameRules
-from cory.rewards import Reward
+from cory.rewards import Reward, Row
 from cory.tasks.game import GameTask
 
 
@@ -19,7 +19,7 @@ class GameOutcome(Reward):
         self.config = config
         self.game: GameRules = task.game
 
-    def score(self, episodes: list[Episode]) -> None:
+    def scores(self, rows: Sequence[Row]) -> list[float]:
         """ConfigError: it scores games."""
         raise ConfigError("reward=game_outcome scores word games alone; choose another reward")
 

@@ -1,12 +1,13 @@
 """A chat model behind an endpoint that grades responses by a rubric (Zheng et al., 2023)."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from cory.config import JudgeConfig
 from cory.endpoint import Ask, Endpoint, client_of
-from cory.episode import Episode, Message, Metrics, Prompt, Turn, from_user
-from cory.rewards import Reward, RunFacts
+from cory.episode import Message, Metrics, Prompt, Turn, from_user
+from cory.rewards import Reward, Row, RunFacts
 
 REPLIES = "judge"  # in the run directory: the judge's replies; of a part of a sum with its name
 NUMBER = r"[-+]?\d+(?:\.\d+)?"
@@ -43,17 +44,15 @@ class Judge(Reward):
         self.graded = self.unreadable = self.tokens = 0
         return logged
 
-    def score(self, episodes: list[Episode]) -> None:
-        """Fills `turn.score` of every turn that is not absent; without a grade it is the lowest."""
-        rows = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
+    def scores(self, rows: Sequence[Row]) -> list[float]:
+        """The grades; the lowest one, where there is none."""
         replies = self.endpoint.complete([Ask("grade", self._messages(*row)) for row in rows])
         lowest = self.config.lowest if self.config.output == "grade" else 0.0
-        for (_, turn), reply in zip(rows, replies, strict=True):
-            grade = self.worth(reply.text)
-            turn.score = lowest if grade is None else grade
-            self.graded += 1
-            self.unreadable += grade is None
-            self.tokens += reply.prompt_tokens + reply.completion_tokens
+        grades = [self.worth(reply.text) for reply in replies]
+        self.graded += len(grades)
+        self.unreadable += grades.count(None)
+        self.tokens += sum(one.prompt_tokens + one.completion_tokens for one in replies)
+        return [lowest if grade is None else grade for grade in grades]
 
     def worth(self, reply: str) -> float | None:
         """The score that a reply gives; None where it has no grade in range behind the mark."""

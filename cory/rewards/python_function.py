@@ -11,11 +11,10 @@ from typing import Any
 
 from cory import distributed
 from cory.config import ConfigError, PythonRewardConfig, require
-from cory.episode import Episode, Metrics, Prompt, Turn
-from cory.rewards import Reward, RunFacts
+from cory.episode import Metrics
+from cory.rewards import Reward, Row, RunFacts
 from cory.user_function import RAISED, load_function, told
 
-Row = tuple[Prompt, Turn]
 # what a call gives: scores, the columns of `log_extra`, the numbers of `log_metric`
 Called = tuple[list[float | None], dict[str, list[Any]], dict[str, list[float]]]
 
@@ -50,25 +49,22 @@ class PythonReward(Reward):
         numbers, self.numbers = self.numbers, {}
         return {f"reward/logged/{name}": sum(n) / len(n) for name, n in numbers.items()}
 
-    def score(self, episodes: list[Episode]) -> None:
-        """Fills `turn.score` of every turn that is not absent, and `turn.extra`.
+    def scores(self, rows: Sequence[Row]) -> list[float | None]:
+        """What the function returns; fills `turn.extra`.
 
-        ConfigError where the function raises, or returns anything but a finite number for each
-        row; None counts only in a sum, where the score is then left None.
+        ConfigError where it raises, or returns anything but a finite number for each row; None
+        counts only in a sum.
         """
-        rows = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
-        if not rows:
-            return
         scores, columns, numbers = distributed.first_works(lambda: self._call(rows))
         for name, logged in numbers.items():
             self.numbers.setdefault(name, []).extend(logged)
         prefix = "" if self.run.part is None else f"{self.run.part}/"
         for number, (_, turn) in enumerate(rows):
-            turn.score = scores[number]
             turn.extra |= {prefix + name: values[number] for name, values in columns.items()}
+        return scores
 
     def _call(self, rows: Sequence[Row]) -> Called:
-        """Call the function; ConfigError as in `score`."""
+        """Call the function; ConfigError as in `scores`."""
         said, function = self.found.said, self.found.call
         columns: dict[str, list[Any]] = {}
         numbers: dict[str, list[float]] = {}

@@ -9,7 +9,7 @@ import torch
 
 from cory import distributed
 from cory.config import ConfigError, VerifierRewardConfig, require
-from cory.episode import Episode, Prompt, Turn
+from cory.episode import Episode
 from cory.functional.advantages import last_token
 from cory.functional.logprobs import pad_turns
 from cory.functional.losses import verdict_logits
@@ -26,7 +26,7 @@ from cory.models.bundle import load_frozen
 from cory.models.loading import load_tokenizer
 from cory.models.paths import require_context_length
 from cory.models.tokenization import Texts
-from cory.rewards import Reward
+from cory.rewards import Reward, Row
 from cory.tasks import Task
 from cory.tasks.answers import judge_rest
 
@@ -141,23 +141,17 @@ class Verifier(Reward):
         store_as_products(self.model.lm)
         self.room = require_context_length(self.model.lm.config, key)
 
-    def score(self, episodes: list[Episode]) -> None:
-        """Fills `turn.score` with the probability that the response is right.
-
-        Where the answer is known, fills `turn.right` with the task's judgement.
-        """
-        turns = [(e.prompt, turn) for e in episodes for turn in e.turns if not turn.absent]
-        scores = distributed.map_rows(
-            turns,
+    def scores(self, rows: Sequence[Row]) -> list[float]:
+        """Probabilities that responses are right; by answers that are known, fills `turn.right`."""
+        judge_rest(self.task, [Episode(prompt, [turn]) for prompt, turn in rows])
+        return distributed.map_rows(
+            rows,
             self.config.batch_size,
             self._scores,
             lambda row: len(row[0].text) + len(row[1].response),
         )
-        for (_, turn), score in zip(turns, scores, strict=True):
-            turn.score = score
-        judge_rest(self.task, episodes)
 
-    def _scores(self, turns: Sequence[tuple[Prompt, Turn]]) -> list[float]:
+    def _scores(self, turns: Sequence[Row]) -> list[float]:
         rows = readings(
             self.texts,
             [self.texts.render(prompt.opening) for prompt, _ in turns],

@@ -177,8 +177,7 @@ def test_the_reward_is_what_the_verifier_says_in_training(train, sharing, likeli
     layers = mixed.model.lm.transformer.h[0]
     assert layers.mlp.c_fc.weight.dtype == torch.bfloat16  # it never trains
     assert layers.ln_1.weight.dtype == mixed.model.value_head.weight.dtype == torch.float32
-    mixed.score(episodes)
-    rounded = [episode.turns[0].score or 0 for episode in episodes]
+    rounded = list(mixed.scores([(episode.prompt, episode.turns[0]) for episode in episodes]))
     assert rounded == pytest.approx(scores, abs=0.02) and rounded != scores
     assert judge(folder, attention="eager").model.lm.config._attn_implementation == "eager"
 
@@ -225,7 +224,8 @@ def test_right_is_said_where_the_answer_is_known_and_absent_turns_get_nothing(
     assert [one.right for one in known.turns] == [True, False, None]
     assert unknown.turns[0].right is None
     monkeypatch.setattr(distributed, "first_works", lambda work: [not right for right in work()])
-    known.turns[0].right = known.turns[1].right = None
+    for one in known.turns:
+        one.right = one.score = None
     reward.score([known, unknown])
     assert [one.right for one in known.turns] == [False, True, None]
     assert known.turns[2].score is None

@@ -153,7 +153,7 @@ def test_what_it_logs_is_kept(write: Write) -> None:
     assert reward.metrics() == {"reward/logged/share": 0.5}
     assert reward.metrics() == {}
     # parts of a sum have columns of their own
-    reward_of(function, "one").score(rows)
+    reward_of(function, "one").scores([(row.prompt, turn) for row in rows for turn in row.turns])
     assert rows[0].turns[1].extra["one/letters"] == 9
 
 

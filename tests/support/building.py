@@ -1,6 +1,6 @@
 """Trainers on tiny random models, built as worker.py builds them, without a run directory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from cory.config import ClassifierConfig, Config, builder, parse_config
-from cory.episode import Batch, Episode, Metrics, Turn, turns_of
+from cory.episode import Batch, Metrics, Turn, turns_of
 from cory.evaluation.responses import BeforeEach, EvalRequest
 from cory.models.policy import PPOPolicy
-from cory.rewards import Reward
+from cory.rewards import Reward, Row
 from cory.runs.files import Line
 from cory.runtime.worker import build_components
 from cory.trainers.estimates import Estimate
@@ -40,12 +40,10 @@ class LetterShare(Reward):
     def __init__(self, letter: str = "e", sign: float = 1.0) -> None:
         self.letter, self.sign, self.calls = letter, sign, 0
 
-    def score(self, episodes: list[Episode]) -> None:
+    def scores(self, rows: Sequence[Row]) -> list[float]:
         self.calls += 1
-        for episode in episodes:
-            for turn in episode.turns:
-                share = turn.response.count(self.letter) / max(1, len(turn.response))
-                turn.score = self.sign * share
+        said = [turn.response for _, turn in rows]
+        return [self.sign * text.count(self.letter) / max(1, len(text)) for text in said]
 
 
 # 8 prompts of at most 4 tokens, and 6 new ones
