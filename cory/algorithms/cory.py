@@ -1,7 +1,6 @@
 """Coevolving with the Other You (Ma et al., 2024)."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from cory.config import REPLAYED, CoryConfig
 from cory.episode import Episode, Metrics, Prompt, score_of
@@ -11,6 +10,7 @@ from cory.rollout.scheduler import Cast, Play
 from cory.rollout.team import CreditRule, credit_rule
 from cory.trainers.components import Components
 from cory.trainers.ppo import PPOTrainer
+from cory.trainers.steps import Resumable
 
 # observer_context(query, answers so far) -> the observer's prompt
 ObserverContext = Callable[[str, Sequence[str]], str]
@@ -23,12 +23,14 @@ BY_ROLE = (
 )
 
 
-class Roles:
+class Roles(Resumable):
     """Which agent has which role; an exchange of roles moves no weights.
 
     Two agents play `pioneer` and `observer`; of more, the later ones are `observer_1`,
     `observer_2`, ... At an exchange the pioneer goes to the end of the chain.
     """
+
+    kept = ("order",)
 
     def __init__(self, agents: Sequence[str]) -> None:
         self.order = list(agents)
@@ -43,14 +45,6 @@ class Roles:
     def exchange(self) -> None:
         """The observer becomes pioneer (Ma et al., eq. 5); longer chains move up by one."""
         self.order = [*self.order[1:], self.order[0]]
-
-    def state_dict(self) -> dict[str, Any]:
-        """The order of the agents."""
-        return {"order": list(self.order)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state` was taken."""
-        self.order = list(state["order"])
 
 
 def pioneer_observer(roles: Roles, observer_context: ObserverContext | None) -> Play:

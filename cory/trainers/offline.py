@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,15 +20,14 @@ from cory.trainers.components import Components
 from cory.trainers.sanity_checks import FirstUpdateError, checked_update
 from cory.trainers.steps import (
     Clock,
+    Resumable,
     Stage,
     Stateful,
     add_step,
     export_examples,
-    load_states,
     optimiser_step,
     paced,
     require_finite,
-    states_of,
 )
 
 INSTRUCTION = "instruction"  # the source of an example that is not from a game
@@ -67,7 +65,7 @@ ExampleLoss = Callable[..., OfflineLoss]
 
 
 @dataclass
-class OfflineTrainer:
+class OfflineTrainer(Resumable):
     """One epoch over a set of games, in parts; then perhaps another set, by the updated policy.
 
     The reference of a set is the policy as it is before the first update on it. Its
@@ -75,6 +73,8 @@ class OfflineTrainer:
 
     Algorithms differ in the functions they pass, not by inheritance.
     """
+
+    kept = ("updates", "order", "references")
 
     components: Components
     policy: Policy
@@ -259,16 +259,5 @@ class OfflineTrainer:
     def _named(self, what: str) -> str:
         return f"offline/{what}/{self.policy.name}"
 
-    def state_dict(self) -> dict[str, Any]:
-        """All that an iteration changes except weights and optimiser, which the engine keeps."""
-        return states_of({**self.components.carried, **self.carried}) | {
-            "updates": self.updates,
-            "order": list(self.order),
-            "references": [list(own) for own in self.references],
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        load_states({**self.components.carried, **self.carried}, state)
-        self.updates = state["updates"]
-        self.order = list(state["order"])
-        self.references = [list(own) for own in state["references"]]
+    def parts(self) -> Mapping[str, Stateful]:
+        return {**self.components.carried, **self.carried}

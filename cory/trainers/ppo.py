@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,19 +33,18 @@ from cory.trainers.estimates import Estimate
 from cory.trainers.sanity_checks import CheckedUpdate, check_first_batch, checked_update
 from cory.trainers.steps import (
     Clock,
+    Resumable,
     Stage,
     Stateful,
     add_step,
-    load_states,
     optimiser_step,
     paced,
     require_finite,
-    states_of,
 )
 
 
 @dataclass
-class PPOTrainer:
+class PPOTrainer(Resumable):
     """On-policy clipped updates for any number of agents (Schulman et al., 2017).
 
     Algorithms differ in the functions they pass, not by inheritance.
@@ -255,15 +253,7 @@ class PPOTrainer:
         tokens = mask.sum().clamp(min=1)
         return Objective(config, agent, batch, estimate, average, tokens)
 
-    def state_dict(self) -> dict[str, Any]:
-        """All that an iteration changes except weights and optimisers, which the engines keep."""
-        return states_of(self._stateful)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        load_states(self._stateful, state)
-
-    @property
-    def _stateful(self) -> dict[str, Stateful]:
+    def parts(self) -> Mapping[str, Stateful]:
         return {**self.agents, **self.components.carried, **self.carried}
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -155,15 +155,24 @@ class Stateful(Protocol):
         """Restore what `state_dict` returned."""
 
 
-def states_of(components: Mapping[str, Stateful]) -> dict[str, Any]:
-    """The state of each component, by name."""
-    return {name: component.state_dict() for name, component in components.items()}
+class Resumable:
+    """A component whose state is that of its parts and some of its attributes."""
 
+    kept: ClassVar[tuple[str, ...]] = ()  # names of these; their values are plain
 
-def load_states(components: Mapping[str, Stateful], states: Mapping[str, Any]) -> None:
-    """Restore each component from `states`."""
-    for name, component in components.items():
-        component.load_state_dict(states[name])
+    def parts(self) -> Mapping[str, Stateful]:
+        """The parts, by the names that they have in the state."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that an iteration changes except weights and optimisers, which the engines keep."""
+        states = {name: part.state_dict() for name, part in self.parts().items()}
+        return states | {name: getattr(self, name) for name in self.kept}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, part in self.parts().items():
+            part.load_state_dict(state[name])
+        vars(self).update({name: state[name] for name in self.kept})
 
 
 def export_examples(run_dir: Path, iteration: int, policy: str, rows: Iterable[Line]) -> None:

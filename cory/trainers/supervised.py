@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,14 +17,14 @@ from cory.trainers.components import Components
 from cory.trainers.sanity_checks import checked_update
 from cory.trainers.steps import (
     Clock,
+    Resumable,
     Stage,
+    Stateful,
     add_step,
     export_examples,
-    load_states,
     optimiser_step,
     paced,
     require_finite,
-    states_of,
 )
 
 
@@ -67,11 +66,13 @@ def response_nll(logprobs: Tensor, values: Tensor | None, labels: Tensor, mask: 
 
 
 @dataclass
-class SupervisedTrainer:
+class SupervisedTrainer(Resumable):
     """Minibatch steps on examples, for one policy after another.
 
     Algorithms differ in the functions they pass, not by inheritance.
     """
+
+    kept = ("updates",)
 
     components: Components
     agents: Mapping[str, Policy]
@@ -179,10 +180,5 @@ class SupervisedTrainer:
         step = optimiser_step(policy, rows, self.components.plan.microbatch, objective, each)
         return step | {"whole": float(whole), "count": float(len(present)), "steps": 1.0}
 
-    def state_dict(self) -> dict[str, Any]:
-        """All that an iteration changes except weights and optimisers, which the engines keep."""
-        return states_of(self.components.carried) | {"updates": dict(self.updates)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        load_states(self.components.carried, state)
-        self.updates = dict(state["updates"])
+    def parts(self) -> Mapping[str, Stateful]:
+        return self.components.carried
