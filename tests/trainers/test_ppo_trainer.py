@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from cory.episode import Episode, Prompt
+from cory.functional.credit import own_score
 from cory.models.actor_critic import Outputs
 from cory.models.engine import Engine
 from cory.models.policy import PPOPolicy
@@ -168,7 +169,11 @@ def test_the_kl_controller_counts_the_turns_that_were_there(config_of, monkeypat
         else:
             await play(prompt, cast)
 
+    def own(episodes: list[Episode]) -> None:
+        own_score([episode for episode in episodes if not episode.turns[0].absent])
+
     monkeypatch.setattr(trainer, "play", without_one)
+    monkeypatch.setattr(trainer, "assign_credit", own)
     trainer.step(0)
     assert counted == [config.algorithm.prompts_drawn() - 1]
 
