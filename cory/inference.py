@@ -32,7 +32,7 @@ from cory.models.actor import Actor
 from cory.models.actor_critic import set_float32_products, store_as_products
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Policy
-from cory.rollout.scheduler import Play, RollOut, limits_of, single_turn
+from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.rollout.team import team_play
 from cory.runs.export import start_from
 from cory.runs.run_dir import read_settings
@@ -115,8 +115,9 @@ class TrainedTeam:
         )
         play = self.play() if agent is None else single_turn(agent)
         sampling = self.config.algorithm.sampling
-        limit = sampling.max_response_tokens if max_tokens is None else max_tokens
-        require(limit >= 1, f"max_tokens={limit}: must be at least 1")
+        require(
+            max_tokens is None or max_tokens >= 1, f"max_tokens={max_tokens}: must be at least 1"
+        )
         require(all(prompt.strip() for prompt in prompts), "a prompt is empty")
         asked = [
             replace(self.form.prompt_of(prompt), columns=own, answer=own.get("answer"))
@@ -124,8 +125,9 @@ class TrainedTeam:
         ]
         # as in the run's evaluations, which began with these numbers
         key = (self.config.seed if seed is None else seed, MEASURED)
-        limits = limits_of(self.actors, sampling) if max_tokens is None else {}
-        roll_out = RollOut(self.actors, limit, None if greedy else sampling, key, limits=limits)
+        roll_out = RollOut.of(self.actors, sampling, key, greedy=greedy)
+        if max_tokens is not None:
+            roll_out = replace(roll_out, limit=max_tokens, limits={})
         return [[t for t in episode.turns if not t.absent] for episode in roll_out(play, asked)]
 
     def vote(self, said: Sequence[Turn]) -> str | None:

@@ -6,7 +6,7 @@ fine-tuned agents' debate is the inference (Algorithm 2).
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from cory.models.engine import Engine
 from cory.models.policy import Policy
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, DebateWording, Identified, Plain, SumUp, Told
-from cory.rollout.scheduler import Cast, Play, RollOut, limits_of
+from cory.rollout.scheduler import Cast, Play, RollOut
 from cory.runs.signals import leave_if_asked
 from cory.tasks import Form, Task
 from cory.trainers.components import Components
@@ -228,17 +228,16 @@ class DebateCollector:
         return examples, metrics | counts
 
     def _debates(self, iteration: int, prompts: list[Prompt]) -> list[Episode]:
-        sampling = self.config.sampling
-        size = self.components.config.hardware.responses_at_once * distributed.count()
-        key = (self.components.config.seed, "debates", iteration)
+        run, stream = self.components.config, self.components.streams.length
+        size = run.hardware.responses_at_once * distributed.count()
+        key = (run.seed, "debates", iteration)
+        roll_out = RollOut.of(self.actors, self.config.sampling, key, stream)
         episodes: list[Episode] = []
         for start in range(0, len(prompts), size):
             # the debates of an iteration may take hours: they can be left after each batch
             leave_if_asked(f"before iteration {iteration + 1}, whose debates begin again")
-            limit = sampling.max_response_tokens
-            limits = limits_of(self.actors, sampling)
-            roll_out = RollOut(self.actors, limit, sampling, key, first=start, limits=limits)
-            episodes += roll_out(self.play, prompts[start : start + size])
+            of_batch = replace(roll_out, first=start)
+            episodes += of_batch(self.play, prompts[start : start + size])
         return episodes
 
     def _own(

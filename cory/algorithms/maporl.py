@@ -16,11 +16,10 @@ from cory.evaluation.evaluate import TeamEvaluator, probes_of
 from cory.functional.credit import incentives, influence_aware, repeats, rounds_of
 from cory.functional.votes import VoteRule
 from cory.models.actor import Actor
-from cory.models.generation import draw_limit
 from cory.models.policy import Policy
 from cory.rollout.debate import Debate
 from cory.rollout.debate_prompts import Chat, Graded, Plain
-from cory.rollout.scheduler import RollOut, limits_of
+from cory.rollout.scheduler import RollOut
 from cory.tasks.answers import judge_rest
 from cory.trainers.components import Components
 from cory.trainers.ppo import PPOTrainer
@@ -189,10 +188,8 @@ class BestDebates:
         """The turns of the best debates, each for the policy that speaks in its place."""
         config, components = self.config, self.components
         sampling, streams, reward = config.sampling, components.streams, components.reward
-        limit = draw_limit(sampling, streams.length)
-        limits = limits_of(self.actors, sampling, streams.length)
         key = streams.key_of_roll_out()
-        roll_out = RollOut(self.actors, limit, sampling, key, reward=reward, limits=limits)
+        roll_out = RollOut.of(self.actors, sampling, key, streams.length, reward=reward)
         episodes = roll_out(self.debate.play, components.task.sample(config.prompts_per_iteration))
         reward.score(episodes)
         kept = best(episodes, config.keep_share)

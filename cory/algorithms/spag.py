@@ -174,19 +174,19 @@ class GameCollector:
             self.opponents.seats("games", "itself" if itself else config.games),
             lambda key: task.turns_to_collect(generator((*key, "turns"))),
         )
+        roll_out = RollOut.of(
+            self.opponents.actors,
+            config.sampling,
+            (run.seed, "games", epoch),
+            self.components.streams.length,
+            # collecting may take hours: it can be left between any two utterances
+            before_each=lambda: leave_if_asked(f"with {len(games)} of {wanted} games of a set"),
+        )
         for start in range(len(games), wanted, config.game_batch):
-            roll_out = RollOut(
-                self.opponents.actors,
-                config.sampling.max_response_tokens,
-                config.sampling,
-                (run.seed, "games", epoch),
-                start,
-                # collecting may take hours: it can be left between any two utterances
-                before_each=lambda: leave_if_asked(f"with {len(games)} of {wanted} games of a set"),
-            )
             # ZeRO-3 gathers its weights once for all utterances of these games
             with self.policy.whole() if itself else nullcontext():
-                played = game(roll_out, prompts[start : start + config.game_batch])
+                of_batch = replace(roll_out, first=start)
+                played = game(of_batch, prompts[start : start + config.game_batch])
             # a game says whose token ids it has, where a model spoke
             batch = [
                 one.model_copy(update={"tokenizer": None if one.ids is None else self.tokenizer})

@@ -5,7 +5,7 @@ it learns which questions are hard instead of which answers are right (Park et a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from torch import Tensor
@@ -24,10 +24,9 @@ from cory.evaluation.responses import (
 )
 from cory.functional.losses import token_bce, verdict_logits
 from cory.functional.statistics import auc, mean
-from cory.models.actor import asked_of
-from cory.models.generation import draw_limit
 from cory.models.policy import Policy
 from cory.rewards.verifier import correctness_probabilities, readings
+from cory.rollout.scheduler import RollOut, single_turn
 from cory.runs.files import Line
 from cory.seeding import Streams
 from cory.tasks import Task
@@ -35,7 +34,7 @@ from cory.tasks.answers import judged
 from cory.trainers.components import Components
 from cory.trainers.supervised import CollectedExamples, Example, Losses, SupervisedTrainer
 
-VERIFIER = "verifier"
+VERIFIER, AUTHOR = "verifier", "reference"
 Ask = Callable[[Sequence[Prompt], Sequence[str]], list[Turn]]  # texts about prompts -> answers
 
 
@@ -44,7 +43,7 @@ def build_verifier(config: VerifierConfig, components: Components) -> Supervised
     policies = components.new_policies([VERIFIER])
     policy, task = policies[VERIFIER], components.task
     policy.model.likelihood_coef = config.likelihood_coef
-    author = policy.reference("reference")
+    author = policy.reference(AUTHOR)
     collector = AnswerCollector(config, policy, author, task, components.streams)
     return SupervisedTrainer(
         components,
@@ -100,19 +99,19 @@ class AnswerCollector:
 
     def __call__(self, iteration: int) -> CollectedExamples:
         config, draw = self.config, self.streams.length
-        limit = draw_limit(config.sampling, draw)
         coolest, hottest = config.temperatures
         temperature = float(draw.uniform(coolest, hottest))
         sampling = config.sampling.replace(temperature=temperature, top_p=config.top_p)
+        roll_out = RollOut.of({AUTHOR: self.author}, sampling, (), draw)
 
         def ask(prompts: Sequence[Prompt], texts: Sequence[str]) -> list[Turn]:
             """The frozen model's answer to each text, labelled by each prompt's right answer.
 
             A text takes the place of its prompt's own.
             """
-            contexts = [p.asking(text) for p, text in zip(prompts, texts, strict=True)]
-            asked = asked_of("solo", contexts, limit, self.streams.key_of_roll_out())
-            turns = self.author.turns(asked, limit, sampling)
+            asked = [replace(p, text=text) for p, text in zip(prompts, texts, strict=True)]
+            answer = replace(roll_out, key=self.streams.key_of_roll_out())
+            turns = [episode.turns[0] for episode in answer(single_turn(AUTHOR), asked)]
             given = [(t.response, str(p.answer)) for p, t in zip(prompts, turns, strict=True)]
             for turn, right in zip(turns, judged(self.task, given), strict=True):
                 turn.right, turn.score = right, float(right)
@@ -232,10 +231,9 @@ class VerifierEvaluator:
     def _answer(self, request: EvalRequest, answers: ResponseSet, rows: range) -> list[Line]:
         """Answers and verdicts of some rows, as samples.jsonl keeps them."""
         prompts = [answers.prompt(row) for row in rows]
-        limit = self.sampling.max_response_tokens
-        contexts = [prompt.opening for prompt in prompts]
-        asked = asked_of("solo", contexts, limit, (request.seed, MEASURED), rows.start)
-        turns = self.author.turns(asked, limit, self.sampling)
+        key = (request.seed, MEASURED)
+        roll_out = RollOut.of({AUTHOR: self.author}, self.sampling, key, first=rows.start)
+        turns = [episode.turns[0] for episode in roll_out(single_turn(AUTHOR), prompts)]
         lines = []
         for prompt, turn, score in zip(prompts, turns, self._scores(turns), strict=True):
             turn.score = score

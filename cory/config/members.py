@@ -6,7 +6,6 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from cory.config.base import Conflicts, nearest
-from cory.config.debate import MaftConfig
 from cory.config.experiment import OWN, Config, alike
 
 
@@ -83,9 +82,6 @@ def of_members(config: Config) -> Conflicts:
         broken = {*config.algorithm_of(name).conflicts()} - {*algorithm.conflicts()}
         for place, rule in sorted(broken):
             yield key, f"algorithm.{place} {rule}"
-        least, most = member.sampling.lengths
-        if least != most and isinstance(algorithm, MaftConfig):
-            yield f"{key}.sampling.min_response_tokens", f"must equal max_response_tokens={most}"
     first, *_ = algorithm.names()
     for name in (name for name, kind in fixed.items() if kind == "pool"):
         ours, theirs = config.model_of(name), config.model_of(first)

@@ -245,7 +245,7 @@ def of_batches(config: Config) -> Conflicts:
 
 
 def of_models(config: Config) -> Conflicts:
-    """Dropout, split weights, lengths of responses; chats; what a run starts from."""
+    """Dropout, split weights; chats; what a run starts from."""
     algorithm = config.algorithm
     for group, model in config.models.items():
         told = {"system": model.system}
@@ -269,16 +269,10 @@ def of_models(config: Config) -> Conflicts:
             yield "algorithm.kl_loss", f"{whole}: shared weights are split"
         if split and group == "model" and "pool" in getattr(algorithm, "fixed_agents", {}).values():
             yield "algorithm.fixed", f"{whole}: a pool's adapters are read while it runs"
-    sampling = algorithm.sampling
     longest = config.task.max_prompt_tokens
     if isinstance(algorithm, VerifierConfig) and algorithm.max_tokens <= longest:
         rule = f"of question and answer, must be above task.max_prompt_tokens={longest}"
         yield "algorithm.max_tokens", rule
-    least, most = sampling.min_response_tokens, sampling.max_response_tokens
-    # games and debates of MAFT draw no limit for each iteration
-    if least != most and isinstance(algorithm, OfflineConfig | MaftConfig):
-        rule = f"must equal max_response_tokens={most} with algorithm={algorithm.name}"
-        yield "algorithm.sampling.min_response_tokens", rule
     chats = all(model.chat for model in config.models.values())
     if isinstance(algorithm, MaftConfig) and not (chats or algorithm.endpoint):
         for key, on in (("summary", algorithm.summary), ("prompts", algorithm.prompts.chats_only)):

@@ -17,8 +17,9 @@ from cory.evaluation.responses import TEAM, EvalRequest, ResponseSet
 from cory.functional.credit import answer_changes, rounds_of, transition_rates
 from cory.functional.statistics import mean
 from cory.functional.votes import VoteRule
-from cory.models.actor import Actor, asked_of
+from cory.models.actor import Actor
 from cory.models.policy import Policy
+from cory.rollout.scheduler import RollOut, single_turn
 from cory.tasks import Task
 
 
@@ -173,8 +174,6 @@ class MaftMetrics:
         """The untrained model's response to each problem, where a metric needs it."""
         if not self.config.diversity.kl_to_base:
             return [[] for _ in prompts]
-        sampling = self.config.sampling
-        contexts = [prompt.opening for prompt in prompts]
-        limit = sampling.max_response_tokens
-        asked = asked_of("base", contexts, limit, (request.seed, "base"))
-        return [[turn.response] for turn in self.base.turns(asked, limit, sampling) if turn]
+        key = (request.seed, "base")
+        roll_out = RollOut.of({"base": self.base}, self.config.sampling, key)
+        return [[e.turns[0].response] for e in roll_out(single_turn("base"), prompts)]

@@ -32,7 +32,7 @@ from cory.functional.statistics import mean, pass_at_k
 from cory.models.actor import Actor, Silent
 from cory.models.policy import Policy
 from cory.rewards import Reward
-from cory.rollout.scheduler import Play, RollOut, limits_of, single_turn
+from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.runs.files import Line
 from cory.tasks import Task
 
@@ -286,15 +286,14 @@ class TeamEvaluator:
         team = responses.who == TEAM
         changed = self.probes[responses.probe] if responses.probe else {}
         actors: Mapping[str, Actor] = {**self.actors, **changed} if team else self.agents
-        roll_out = RollOut(
+        roll_out = RollOut.of(
             actors,
-            self.sampling.max_response_tokens,
-            None if responses.samples is None else self.sampling,
+            self.sampling,
             (request.seed, responses.kind),
-            rows.start,
-            self.reward,
-            request.iteration + 1,
-            limits=limits_of(actors, self.sampling),
+            greedy=responses.samples is None,
+            first=rows.start,
+            reward=self.reward,
+            iteration=request.iteration + 1,
         )
         episodes = roll_out(self.play if team else single_turn(responses.who), prompts)
         if responses.kind == MEASURED:

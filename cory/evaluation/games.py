@@ -80,12 +80,12 @@ class GameEvaluator:
         if match.role is not None:  # else it plays both
             seats[match.role] = self.opponents.seats("itself", "itself")[match.role]
         game = WordGame(task.game, task.wording, self.fits, seats, lambda key: task.max_turns)
-        roll_out = RollOut(
+        roll_out = RollOut.of(
             self.opponents.actors,
-            self.config.sampling.max_response_tokens,
-            None if match.samples is None else self.config.sampling,
+            self.config.sampling,
             (request.seed, match.kind, match.number),
-            rows.start,
+            greedy=match.samples is None,
+            first=rows.start,
         )
         # ZeRO-3 gathers the policy's weights once for all utterances of these games
         self.opponents.seat(match.opponent)

@@ -6,7 +6,6 @@ from typing import Protocol
 
 from cory.config import SamplingConfig
 from cory.episode import RECORDED, TEXT_ONLY, Asked, Context, Turn, as_text
-from cory.seeding import Key, uniforms
 
 
 class Actor(Protocol):
@@ -38,17 +37,3 @@ class Silent:
     def fits(self, context: Context, limit: int) -> bool:
         """As `Actor`: it reads nothing."""
         return True
-
-
-def asked_of(
-    role: str, contexts: Sequence[Context], limit: int, key: Key, first: int = 0
-) -> list[Asked]:
-    """Contexts for `Actor.turns`, each with its own random numbers.
-
-    first: the number of the first one among all that have this key
-    """
-    keys = [(*key, number) for number in range(first, first + len(contexts))]
-    return [
-        Asked(context, role, key="/".join(map(str, own)), uniforms=uniforms(own, limit))
-        for context, own in zip(contexts, keys, strict=True)
-    ]

@@ -7,7 +7,6 @@ response does not depend on which other prompts shared its batch.
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers import (
@@ -31,11 +30,6 @@ LOOK_EVERY = 8  # tokens between two looks whether rows have ended, for which a 
 class Response:
     ids: list[int]  # ends with EOS when the model stopped by itself
     sampler_logprobs: list[float]  # log-probability under the distribution that was sampled from
-
-
-def draw_limit(sampling: SamplingConfig, stream: np.random.Generator) -> int:
-    """The most tokens of a roll-out's responses, uniformly from the settings' range."""
-    return int(stream.integers(sampling.min_response_tokens, sampling.max_response_tokens + 1))
 
 
 @torch.no_grad()

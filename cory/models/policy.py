@@ -140,7 +140,7 @@ class Policy:
     def turns(
         self, asked: Sequence[Asked], limit: int, sampling: SamplingConfig | None
     ) -> list[Turn]:
-        """A turn for each that it is asked, with its tokens' log-probabilities.
+        """A turn for each that it is asked, sampled here, with its tokens' log-probabilities.
 
         A response depends neither on the size of a pass nor on the number of processes.
 
@@ -151,8 +151,7 @@ class Policy:
             return []
         sampling = self.own_sampling(sampling)
         shown, rows = self.shown(asked, limit)
-        how = asked, rows, limit, sampling
-        said = self.served.responses(self, *how) if self.served else self.sampled(*how)
+        said = self.sampled(asked, rows, limit, sampling)
         return [self.turn(*each) for each in zip(asked, shown, rows, said, strict=True)]
 
     def shown(self, asked: Sequence[Asked], limit: int) -> tuple[list[str], list[list[int]]]:

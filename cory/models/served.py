@@ -6,7 +6,6 @@ keeps what it has computed under a name, and reads a folder again whenever it li
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,6 @@ from cory import distributed
 from cory.config import ConfigError, SamplingConfig
 from cory.episode import Asked, Turn
 from cory.models.agreement import CHECKED, server_gap, tolerance_of
-from cory.models.generation import Response
 from cory.models.server import Server
 
 if TYPE_CHECKING:
@@ -91,49 +89,17 @@ class Served:
 
         distributed.run_coroutine(load())
 
-    async def respond(
-        self,
-        policy: Policy,
-        asked: Asked,
-        context: list[int],
-        limit: int,
-        sampling: SamplingConfig | None,
-    ) -> Response:
-        """A policy's response after the tokens of a context; its seed is of what is asked."""
-        seed = 0 if asked.uniforms is None else int(asked.uniforms[0] * 2**53)
-        stops = sorted(policy.bundle.stops)
-        async with self.server.connected():
-            name = self.weights[policy.adapter].name or self.server.base
-            return await self.server.sample(name, context, limit, sampling, seed, stops)
-
     async def turn(
         self, policy: Policy, asked: Asked, limit: int, sampling: SamplingConfig | None
     ) -> Turn:
         """As `Policy.turns`, of one that it is asked; its weights are published already."""
         (shown,), (context,) = policy.shown([asked], limit)
-        said = await self.respond(policy, asked, context, limit, policy.own_sampling(sampling))
+        how, stops = policy.own_sampling(sampling), sorted(policy.bundle.stops)
+        seed = 0 if asked.uniforms is None else int(asked.uniforms[0] * 2**53)
+        async with self.server.connected():
+            name = self.weights[policy.adapter].name or self.server.base
+            said = await self.server.sample(name, context, limit, how, seed, stops)
         return policy.turn(asked, shown, context, said)
-
-    def responses(
-        self,
-        policy: Policy,
-        asked: Sequence[Asked],
-        contexts: Sequence[list[int]],
-        limit: int,
-        sampling: SamplingConfig | None,
-    ) -> list[Response]:
-        """A response to each context; every process calls it."""
-        self.publish(policy)
-
-        async def all_of_them() -> list[Response]:
-            async with self.server.connected():
-                each = (
-                    self.respond(policy, one, context, limit, sampling)
-                    for one, context in zip(asked, contexts, strict=True)
-                )
-                return await asyncio.gather(*each)
-
-        return distributed.first_works(lambda: distributed.run_coroutine(all_of_them()))
 
     def check(self, policy: Policy, turns: Sequence[Turn], sampling: SamplingConfig | None) -> None:
         """Compare what the server said of a policy's turns with a pass over them, some of them.

@@ -22,7 +22,6 @@ from cory import distributed
 from cory.config import ConfigError, SamplingConfig
 from cory.episode import Asked, Context, Episode, Prompt, Turn, absent_turn, turns_of
 from cory.models.actor import Actor
-from cory.models.generation import draw_limit
 from cory.models.policy import Policy
 from cory.models.server import ServerGone
 from cory.rewards import Reward
@@ -178,6 +177,32 @@ class RollOut:
     limits: Mapping[str, int] = field(default_factory=dict)  # of actors with one of their own
     replays: Sequence[Replay] = ()  # one per prompt, where episodes are played again
     under_way: int = field(default=0, init=False)  # requests to servers
+
+    @classmethod
+    def of(
+        cls,
+        actors: Mapping[str, Actor],
+        sampling: SamplingConfig,
+        key: Key,
+        stream: np.random.Generator | None = None,
+        greedy: bool = False,
+        **more: Any,
+    ) -> "RollOut":
+        """A roll-out with the limits of the settings, also of actors with a range of their own.
+
+        stream: draws each uniformly from its range; None: the largest of it
+        more: other fields
+        """
+
+        def limit_of(sampling: SamplingConfig) -> int:
+            least, most = sampling.lengths
+            return int(stream.integers(least, most + 1)) if stream else most
+
+        limit = limit_of(sampling)
+        own = {name: getattr(actor, "sampling", None) or sampling for name, actor in actors.items()}
+        others = {name: one for name, one in own.items() if one.lengths != sampling.lengths}
+        limits = {name: limit_of(one) for name, one in others.items()}
+        return cls(actors, limit, None if greedy else sampling, key, limits=limits, **more)
 
     def __call__(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         """An episode per prompt, all side by side; the first exception of a play ends them all."""
@@ -341,21 +366,6 @@ def turns_together(
         agent: turns.get(agent) or actors[agent].turns(asked, limits[agent], sampling)
         for agent, asked in batch.items()
     }
-
-
-def limits_of(
-    actors: Mapping[str, Actor], sampling: SamplingConfig, stream: np.random.Generator | None = None
-) -> dict[str, int]:
-    """The most tokens of a response, of each actor whose range is not that of `sampling`.
-
-    stream: draws each from the actor's range; None: the largest of it
-    """
-    found = {}
-    for name, actor in actors.items():
-        own = getattr(actor, "sampling", None)
-        if own is not None and own.lengths != sampling.lengths:
-            found[name] = draw_limit(own, stream) if stream else own.max_response_tokens
-    return found
 
 
 def _raise_of(tasks: Sequence[asyncio.Future[None]]) -> None:

@@ -22,11 +22,10 @@ from cory.functional.losses import (
 )
 from cory.models.actor import Actor
 from cory.models.actor_critic import Outputs
-from cory.models.generation import draw_limit
 from cory.models.policy import PPOPolicy
 from cory.rewards import Reward
 from cory.rollout.replay import replays_of
-from cory.rollout.scheduler import Play, RollOut, limits_of
+from cory.rollout.scheduler import Play, RollOut
 from cory.trainers import estimates
 from cory.trainers.components import Components
 from cory.trainers.estimates import Estimate
@@ -116,19 +115,16 @@ class PPOTrainer(Resumable):
         (DAPO's dynamic sampling); those that are left then stay.
         """
         config, streams = self.config, self.components.streams
-        limit = draw_limit(config.sampling, streams.length)
-        limits = limits_of(self.actors, config.sampling, streams.length)
         samples, key = config.samples_per_prompt, streams.key_of_roll_out()
-        roll_out = RollOut(
+        roll_out = RollOut.of(
             self.actors,
-            limit,
             config.sampling,
             key,
+            streams.length,
             reward=self.judge,
             iteration=iteration,
-            limits=limits,
         )
-        self.logged = {"rollout/response_limit": float(limit), "rollout/tokens": 0.0}
+        self.logged = {"rollout/response_limit": float(roll_out.limit), "rollout/tokens": 0.0}
         self.episodes = self._scored(roll_out, self.prompts_drawn, clock)
         redrawn = 0
         for again in range(config.resample_equal_groups):

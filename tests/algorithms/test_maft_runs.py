@@ -1,5 +1,6 @@
 """Multiagent Finetuning that was stopped and goes on, and debates of a model behind an endpoint."""
 
+import copy
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -56,18 +57,23 @@ def test_debates_are_left_after_a_batch_and_batches_change_nothing(
     maft: ConfigOf, tmp_path: Path, monkeypatch
 ) -> None:
     settings = ["hardware.rollout_batch_size=5", "hardware.generation_batch_size=3"]
-    trainer = build_agents(maft(*settings))
+    own = "algorithm.sampling.min_response_tokens=1"
+    config = maft(*settings, own)
+    trainer, limits = build_agents(config), set[int]()
+    stream = copy.deepcopy(trainer.components.streams.length)
     assert isinstance(trainer.collect, DebateCollector)
     roll_out, held = RollOut.__call__, []
 
     def count(self: RollOut, play: Play, prompts: list[Prompt]) -> list[Episode]:
         held.append(len(prompts))
+        limits.add(self.limit)
         return roll_out(self, play, prompts)
 
     monkeypatch.setattr(RollOut, "__call__", count)
     collected = trainer.collect(0)
     assert held == [3, 3, 3, 1]
-    assert collected.examples == build_agents(maft()).collect(0).examples
+    assert limits == {stream.integers(1, config.algorithm.sampling.max_response_tokens + 1)}
+    assert collected.examples == build_agents(maft(own)).collect(0).examples
     monkeypatch.setattr(signals, "stopping", lambda: True)
     with pytest.raises(Stopped, match="saved before iteration 1, whose debates begin again"):
         trainer.collect(0)

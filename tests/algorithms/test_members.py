@@ -1,5 +1,6 @@
 """Agents that differ: what a block of `members` says reaches its agent, and no other one."""
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from cory.config import builder
 from cory.episode import Asked, turns_of
 from cory.inference import load_team
 from cory.memory import parts_of
-from cory.rollout.scheduler import limits_of
+from cory.rollout.scheduler import RollOut
 from cory.runs.export import export_agents
 from cory.runtime.worker import build_components
 from cory.trainers.ppo import PPOTrainer
@@ -124,11 +125,13 @@ def test_a_range_of_its_own_is_drawn_from_after_the_others(config_of: ConfigOf) 
         name: SimpleNamespace(sampling=config.own_sampling(name)) for name in ("agent_0", "agent_1")
     }
     stream = np.random.default_rng(1)
-    drawn = [limits_of(actors, config.algorithm.sampling, stream) for _ in range(200)]
+    drawn = [RollOut.of(actors, config.algorithm.sampling, (), stream) for _ in range(2000)]
     # of agent_0's block, which says nothing of lengths, the run's one limit stays
-    assert {frozenset(one) for one in drawn} == {frozenset({"agent_1"})}
-    assert {one["agent_1"] for one in drawn} == {2, 3, 4, 5, 6}
-    assert limits_of(actors, config.algorithm.sampling) == {"agent_1": 6}
+    assert {(one.limit, *one.limits) for one in drawn} == {(6, "agent_1")}
+    counts = Counter(one.limits["agent_1"] for one in drawn)  # uniform, both ends included
+    assert sorted(counts) == [2, 3, 4, 5, 6] and min(counts.values()) > 300
+    greedy = RollOut.of(actors, config.algorithm.sampling, (), greedy=True)
+    assert (greedy.limits, greedy.sampling) == ({"agent_1": 6}, None)
 
 
 @pytest.fixture(scope="module")

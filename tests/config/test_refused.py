@@ -152,10 +152,8 @@ algorithm.select=correct
     -> needs algorithm.turns=1, got 2
 model.chat=false -> algorithm.summary=true: needs model.chat=true: others do not
 algorithm.start=base ; init_from=runs/x -> init_from=runs/x: would be forgotten:
-algorithm.sampling.min_response_tokens=1 -> must equal max_response_tokens=
 algorithm.turns=1 -> must be at least 2 with algorithm.policies=specialised, for
 members.critic_0.kl_coef=0.5 -> would be ignored: algorithm=maft has no algorithm.kl_coef
-members.critic_0.sampling.min_response_tokens=1 -> must equal max_response_tokens=
 members.single.learning_rate=1
     -> members.single={...}: algorithm=maft has the agents generation_0, generation_1, gener
 """,

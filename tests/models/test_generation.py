@@ -3,7 +3,6 @@
 import copy
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -12,7 +11,7 @@ from transformers import DynamicCache, PreTrainedModel
 from cory.config import AdapterConfig, SamplingConfig
 from cory.models import generation
 from cory.models.actor_critic import set_products
-from cory.models.generation import Response, draw_limit, generate, inverse_cdf, warp
+from cory.models.generation import Response, generate, inverse_cdf, warp
 from cory.models.lora import SharedBase
 from cory.models.passes import RoomyLayer, Route, cache_for, prefill
 from tests.support.building import LetterShare, build
@@ -74,16 +73,6 @@ def test_inverse_cdf_by_hand() -> None:
     logp = torch.tensor([[0.0, 0.5, 0.0, 0.25, 0.25]]).log().repeat(4, 1)
     places = torch.tensor([0.0, 0.49, 0.51, 0.99], dtype=torch.float64)
     assert inverse_cdf(logp, places).tolist() == [1, 1, 3, 4]
-
-
-def test_response_limits_are_drawn_uniformly_and_both_ends_are_included() -> None:
-    range_of_four = PLAIN.replace(min_response_tokens=3, max_response_tokens=6)
-    stream = np.random.default_rng(0)
-    drawn = [draw_limit(range_of_four, stream) for _ in range(2000)]
-    assert sorted(set(drawn)) == [3, 4, 5, 6]
-    assert all(400 < drawn.count(limit) < 600 for limit in range(3, 7))
-    one = PLAIN.replace(min_response_tokens=5, max_response_tokens=5)
-    assert draw_limit(one, stream) == 5
 
 
 def test_warp_by_hand() -> None:

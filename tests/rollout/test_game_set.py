@@ -1,5 +1,6 @@
 """Collecting games: nothing that was over is lost; opponents are loaded when they play."""
 
+import copy
 import json
 from collections.abc import Callable
 from functools import partial
@@ -33,11 +34,16 @@ def self_play(spag: ConfigOf) -> ConfigOf:
 def test_a_stop_in_the_middle_of_a_collection_loses_no_batch(
     self_play: ConfigOf, tmp_path: Path, monkeypatch
 ) -> None:
-    config = self_play("algorithm.game_batch=2")
-    build_games(config).step(0)
+    config = self_play("algorithm.game_batch=2", "algorithm.sampling.min_response_tokens=2")
+    whole = build_games(config)
+    most = config.algorithm.sampling.max_response_tokens
+    limit = copy.deepcopy(whole.components.streams.length).integers(2, most + 1)
+    whole.step(0)
     path = tmp_path / "run" / "games" / "epoch_000.jsonl"
     expected = path.read_text().splitlines(keepends=True)
     assert len(expected) == 6
+    said = [ids for line in expected for ids in json.loads(line)["ids"]]
+    assert limit < most and max(map(len, said)) == limit  # one of all games
     path.unlink()
 
     # stopped before every single utterance in turn, and gone on with
