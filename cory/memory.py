@@ -51,8 +51,6 @@ SPLIT = 1000  # prompts that a whole test split is taken to have
 
 @dataclass(frozen=True)
 class Part:
-    """Memory that a process holds."""
-
     what: str
     bytes: int
     when: tuple[str, ...] = ALWAYS

@@ -19,8 +19,6 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a tenth of the time, w
 
 @dataclass(frozen=True)
 class Sweep:
-    """The runs of a sweep at one scale."""
-
     name: str  # <file>/<entry>, as sweep= takes it
     runs: Mapping[str, list[str]]  # <file>/<run> -> words, as typed after python -m cory.train
     seeds: Sequence[int]

@@ -84,7 +84,6 @@ def tie_breaker(request: EvalRequest, row: int, number: int) -> np.random.Genera
 
 
 def roll_out_metrics(episodes: list[Episode], agents: int) -> Metrics:
-    """Metrics of a training iteration's debates, by round."""
     debates = [rounds_of(episode, agents) for episode in episodes]
     metrics: Metrics = {}
     for number in range(max(map(len, debates))):

@@ -32,8 +32,6 @@ MAY_BE = (
 
 @dataclass
 class Weights:
-    """One set of weights at the server."""
-
     name: str  # the server's of an adapter; "": none acts
     version: int  # of the engine that trains them
     checked: bool = False  # whether what it says of their responses is what they give here

@@ -288,7 +288,6 @@ class Server:
                 await self._send(path, body)
 
     def _gone(self, reason: str) -> str:
-        """What happened, and what to do."""
         if self.config.address is not None:
             return (
                 f"hardware.server.address={self.url}: the server {reason}; when it is well again, "

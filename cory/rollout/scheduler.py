@@ -44,8 +44,6 @@ class TooLong(ConfigError):
 
 @dataclass
 class Utterance:
-    """What an agent is asked to say in one episode."""
-
     agent: str
     asked: Asked
     turn: asyncio.Future[Turn]
@@ -153,8 +151,6 @@ Play = Callable[[Prompt, Cast], Awaitable[None]]
 
 
 def single_turn(agent: str) -> Play:
-    """One agent answers the prompt once."""
-
     async def play(prompt: Prompt, cast: Cast) -> None:
         await cast[agent].say(prompt.opening, "solo")
 

@@ -309,6 +309,5 @@ def git(*words: str) -> str | None:
 
 
 def device_name(device: str) -> str:
-    """The name of the processor or accelerator that a run uses."""
     cpu = f"CPU {platform.machine()}, {os.cpu_count()} cores"
     return str(torch.cuda.get_device_name()) if device == "cuda" else cpu
