@@ -25,7 +25,7 @@ from hydra.version import setbase
 from omegaconf import DictConfig, OmegaConf
 
 from cory.config import Config, ConfigError, OfflineConfig, PromptsConfig, parse_config, require
-from cory.config.names import key_of
+from cory.config.sweep_files import key_of
 from cory.models.paths import resolve
 from cory.runs.run_dir import (
     OUTPUT,

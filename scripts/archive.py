@@ -13,7 +13,7 @@ import pandas as pd
 import yaml
 from omegaconf import OmegaConf
 
-from cory.config.names import key_of, words_of
+from cory.config.sweep_files import key_of, words_of
 from cory.runs.files import read_lines, write_whole
 from cory.runs.run_dir import (
     FREE,

@@ -18,7 +18,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override
 
 from cory import train
 from cory.config import parse_config, read_sweep
-from cory.config.names import key_of
+from cory.config.sweep_files import key_of
 from cory.runtime.sweeps import jobs_of
 from tests.support.chat_models import save_chat_model
 from tests.support.commands import Command

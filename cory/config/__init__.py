@@ -30,9 +30,9 @@ from cory.config.experiment import (
     cores,
 )
 from cory.config.model import AdapterConfig, EndpointConfig, ModelConfig
-from cory.config.names import experiment_names, read_sweep, sweep_names
 from cory.config.offline import InstructionsConfig, OfflineConfig, SpagConfig
 from cory.config.rules import BatchPlan, parse_config, plan_of, products_of
+from cory.config.sweep_files import experiment_names, read_sweep, sweep_names
 from cory.config.task import (
     ClassifierConfig,
     ExactMatchConfig,

@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
 from cory.config import Config, ConfigError, experiment_names, flat, meant, nearest, require
-from cory.config.names import key_of
+from cory.config.sweep_files import key_of
 from cory.models.paths import (
     fitting,
     has_template,

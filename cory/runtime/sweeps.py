@@ -28,7 +28,7 @@ from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from cory.config import ConfigError, cores, parse_config, read_sweep, require
-from cory.config.names import RUN, Sweep, key_of, merged
+from cory.config.sweep_files import RUN, Sweep, key_of, merged
 from cory.runs.files import write_whole
 from cory.runs.run_dir import METRICS, OUTPUT, RECORD, runs_below
 from cory.runtime.hydra_setup import CONF, composed

@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from cory.config import ConfigError, parse_config
 from cory.config.base import OF_TRL, flat, meant, typed
-from cory.config.names import LOADER
+from cory.config.sweep_files import LOADER
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config, parsed
 

@@ -12,7 +12,7 @@ from hydra.core.utils import JobReturn, JobStatus
 
 from cory import train
 from cory.config import ConfigError
-from cory.config.names import Sweep
+from cory.config.sweep_files import Sweep
 from cory.runs.run_dir import METRICS, RECORD, read_settings
 from cory.runtime.launch import JobFailed
 from cory.runtime.sweeps import folder_name, in_stages, jobs_of

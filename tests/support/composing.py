@@ -24,7 +24,7 @@ from cory.config import (
     read_sweep,
     sweep_names,
 )
-from cory.config.names import LOADER, merged, words_of
+from cory.config.sweep_files import LOADER, merged, words_of
 from cory.runtime.hydra_setup import compose
 from tests.support.commands import last_wins
 
