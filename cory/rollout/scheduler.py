@@ -190,14 +190,15 @@ class RollOut:
         more: other fields
         """
 
-        def limit_of(sampling: SamplingConfig) -> int:
-            least, most = sampling.lengths
+        def limit_of(one: SamplingConfig) -> int:
+            least, most = one.min_response_tokens, one.max_response_tokens
             return int(stream.integers(least, most + 1)) if stream else most
 
-        limit = limit_of(sampling)
-        own = {name: getattr(actor, "sampling", None) or sampling for name, actor in actors.items()}
-        others = {name: one for name, one in own.items() if one.lengths != sampling.lengths}
-        limits = {name: limit_of(one) for name, one in others.items()}
+        limit, limits = limit_of(sampling), {}
+        for name, actor in actors.items():
+            own = getattr(actor, "sampling", None)
+            if own and own.lengths != sampling.lengths:
+                limits[name] = limit_of(own)
         return cls(actors, limit, None if greedy else sampling, key, limits=limits, **more)
 
     def __call__(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:

@@ -15,8 +15,8 @@ ROOT = str(Path(cory.__file__).parent)
 
 
 # adapters: their reference is of their base's own file
-@pytest.mark.parametrize(("sharing", "most"), [("copies", 20), ("adapters", 21)])
-def test_a_step_passes_twenty_files_and_seven_calls_to_the_model(config_of, sharing, most) -> None:
+@pytest.mark.parametrize(("sharing", "most"), [("copies", 21), ("adapters", 22)])
+def test_a_step_passes_few_files_and_seven_calls_to_the_model(config_of, sharing, most) -> None:
     trainer = build(config_of("algorithm=cory", f"model.sharing={sharing}"))
     trainer.step(0)  # which also checks the first update
     files, hops = set(), set()

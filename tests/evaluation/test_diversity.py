@@ -244,7 +244,8 @@ def test_the_base_model_is_asked_what_agents_are_asked() -> None:
     messages = ({"role": "system", "content": "Count."}, {"role": "user", "content": "1 + 1"})
     prompts = [Prompt("a", "1 + 1", messages=messages), Prompt("b", "2")]
     config: Any = SimpleNamespace(
-        diversity=settings(scorer="x", kl_to_base=True), sampling=SimpleNamespace(lengths=(4, 4))
+        diversity=settings(scorer="x", kl_to_base=True),
+        sampling=SimpleNamespace(min_response_tokens=1, max_response_tokens=4),
     )
     script, none = Script(lambda agent, asked: "said"), cast(Any, None)
     metrics = MaftMetrics(config, {}, cast(Any, script["base"]), none, None)

@@ -70,7 +70,7 @@ def evaluator_of(
     play = pioneer_observer(roles, lambda q, seen: f"{q} | {'; '.join(seen)}")
     task: Any = Questions()
     judge: Any = Judge()
-    sampling: Any = SimpleNamespace(lengths=(5, 5))
+    sampling: Any = SimpleNamespace(min_response_tokens=1, max_response_tokens=5)
     return TeamEvaluator(agents, task, judge, sampling, play, agents, score_metrics), script
 
 
