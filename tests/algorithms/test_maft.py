@@ -14,9 +14,9 @@ from cory.episode import Turn
 from cory.runtime.worker import build_components
 from cory.trainers.steps import Stage
 from cory.trainers.supervised import CollectedExamples
-from tests.support.agents import NAMES, build_agents, debates_of, sums
 from tests.support.building import LetterShare, measure
 from tests.support.composing import ConfigOf
+from tests.support.supervising import NAMES, build_agents, debates_of, sums
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_unreadable_answers_give_labels_as_asked(maft: ConfigOf) -> None:
     for unreadable in ("dropped", "counted"):
         rule = f"algorithm.unreadable_votes={unreadable}"
         trainer = build_agents(maft(rule, "algorithm.policies=single"))
-        trainer.components.task.vowels = "a"  # few answers can be read
+        trainer.components.task.letters = "a"  # few answers can be read
         collected = trainer.collect(0)
         read = trainer.components.task.read
         last = [[read(turn["response"]) for turn in d["turns"][3:]] for d in debates_of(collected)]
@@ -143,7 +143,7 @@ def test_right_answers_as_labels(maft: ConfigOf, monkeypatch) -> None:
 def test_a_reward_in_place_of_labels(maft: ConfigOf) -> None:
     """An agent learns its answers with a score above the mean of all six to the problem."""
     config = maft("algorithm.labels=reward")
-    trainer = build_agents(config, LetterShare())
+    trainer = build_agents(config, reward=LetterShare())
     collected = trainer.collect(0)
     learnt: dict[str, list[list[int]]] = {name: [] for name in NAMES[:3]}
     scores, last = [], 0
@@ -298,7 +298,7 @@ def test_the_first_agents_answers_and_the_vote(maft, tmp_path, unreadable: str) 
     rule = f"algorithm.unreadable_votes={unreadable}"
     config = maft("evaluation.prompts=6", "algorithm.evaluation_turns=2", rule)
     trainer = build_agents(config)
-    trainer.components.task.vowels = "a"  # few answers can be read; it is the right one
+    trainer.components.task.letters = "a"  # few answers can be read; it is the right one
     metrics, lines = measure(trainer, config, tmp_path)
     assert [len(line["turns"]) for line in lines] == [6] * 6
     read = trainer.components.task.read

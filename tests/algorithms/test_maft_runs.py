@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cory.algorithms.maft import DebateCollector
-from cory.config import Config, builder
+from cory.config import Config
 from cory.episode import Episode, Metrics, Prompt
 from cory.evaluation.responses import EvalRequest
 from cory.rollout.scheduler import Play, RollOut
@@ -19,11 +19,11 @@ from cory.runs.checkpoint import Checkpoints
 from cory.runs.recorder import Recorder
 from cory.runs.signals import Stopped
 from cory.runtime.loop import Loop
-from cory.runtime.worker import build_components
 from cory.trainers.supervised import CollectedExamples
-from tests.support.agents import build_agents, sums
-from tests.support.chat_server import Body, ChatServer, Said, reply
+from tests.support.building import built
+from tests.support.chat_server import KEY, Body, ChatServer, Said, reply
 from tests.support.composing import ConfigOf
+from tests.support.supervising import build_agents, sums
 
 pytestmark = pytest.mark.slow
 
@@ -102,7 +102,6 @@ def test_a_stop_while_debates_are_held_loses_no_iteration_before_them(
     assert run("cut", lambda: False) == run("whole", lambda: False)
 
 
-KEY = "sk-never-to-be-written"
 ANSWERS = ("It is 7.", "I get 6.", "So 7.")
 
 
@@ -136,7 +135,7 @@ def test_three_agents_debate_and_are_told_summaries(server, questions, tmp_path)
         *("evaluation.prompts=2", "evaluation.samples=1", "evaluation.k=[1]"),
         *("algorithm.endpoint.retries=0", f"run_dir={tmp_path}", "hardware.rollout_batch_size=1"),
     )
-    trainer = builder("algorithm", "maft")(config.algorithm, build_components(config))
+    trainer = built(config)
     assert not trainer.agents
     request = EvalRequest(config.evaluation, config.seed, 0, final=True)
     found, lines = trainer.evaluate(request, lambda done, rows: None), request.lines

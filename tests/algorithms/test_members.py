@@ -3,23 +3,20 @@
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
 
-from cory.config import builder
 from cory.episode import Asked, turns_of
 from cory.inference import load_team
 from cory.memory import parts_of
 from cory.rollout.scheduler import RollOut
-from cory.runs.export import export_agents
-from cory.runtime.worker import build_components
 from cory.trainers.ppo import PPOTrainer
-from tests.support.building import LetterShare, build, measure, updates_of
+from tests.support.building import LetterShare, build, built, leave_run, measure, updates_of
 from tests.support.chat_models import save_chat_model
 from tests.support.composing import ConfigOf
 from tests.support.refusals import refusal
@@ -203,8 +200,7 @@ def test_a_pair_is_asked_and_gone_on_with_as_it_was(config_of, chats, tmp_path) 
     trainer = build(config, LetterShare())
     trainer.step(0)
     trainer.step(1)  # back to the first roles
-    export_agents(trainer.agents, config, tmp_path)
-    OmegaConf.save(OmegaConf.create(config.model_dump()), tmp_path / "config.yaml")
+    leave_run(trainer.agents, config, tmp_path)
     asked, team = ["It was", "Not"], load_team(tmp_path, "cpu")
     for name, agent in trainer.agents.items():
         own = agent.turns([Asked(text, "solo") for text in asked], 6, None)
@@ -234,9 +230,8 @@ def test_finetuned_agents_may_differ(maft: ConfigOf, chats: list[str]) -> None:
         *(f"members.critic_0.model.{key}precision=bf16" for key in ("", "compute_")),
         "members.generation_1.learning_rate=2e-3",
     )
-    components = build_components(config)
-    trainer = builder("algorithm", "maft")(config.algorithm, components)
-    assert [*components.bundles] == ["model", "members.critic_0.model"]
+    trainer = built(config)
+    assert [*trainer.components.bundles] == ["model", "members.critic_0.model"]
     shown = [name for name, policy in trainer.agents.items() if "llama3" in policy.bundle.said]
     assert shown == ["critic_0"]
     held = {name: policy.engine.precision for name, policy in trainer.agents.items()}
@@ -263,7 +258,7 @@ def test_the_best_debates_are_those_of_each_agents_own_start(questions, chats) -
         "algorithm.train_turns=null",
         *(chats[2], "members.agent_1.sampling.top_k=1", "members.agent_1.learning_rate=1e-3"),
     )
-    trainer = builder("algorithm", "debate_sft")(config.algorithm, build_components(config))
+    trainer = built(config)
     collected = trainer.collect(0)
     for turns in (episode.turns for episode in collected.episodes):
         assert [t.agent for t in turns] == ["reference", "agent_1_reference"] * 2
@@ -299,7 +294,9 @@ async def play(prompt, team):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
-def test_fixed_agents_may_share_a_model_that_nobody_trains(config_of, tmp_path, sharing) -> None:
+def test_fixed_agents_may_share_a_model_that_nobody_trains(
+    config_of: ConfigOf, team: ConfigOf, tmp_path: Path, sharing: str
+) -> None:
     """One is of another run, one is the model as it came."""
     own = ("path=asset:tiny_2x", f"sharing={sharing}")
     config = config_of(
@@ -308,35 +305,26 @@ def test_fixed_agents_may_share_a_model_that_nobody_trains(config_of, tmp_path, 
     other, run = build(config, LetterShare()), tmp_path / "run"
     run.mkdir()
     other.step(0)
-    export_agents(other.agents, config, run)
-    OmegaConf.save(OmegaConf.create(config.model_dump()), run / "config.yaml")
-    (tmp_path / "team.py").write_text(PLAY)
+    leave_run(other.agents, config, run)
     words = [
-        *("algorithm=team", f"algorithm.play={tmp_path}/team.py:play"),
         *("algorithm.agents=[one,two,three]", f"algorithm.fixed={{two: '{run}', three: start}}"),
         *(f"members.{name}.model.{word}" for name in ("two", "three") for word in own),
     ]
-    team = build(config_of(*words, f"run_dir={tmp_path}"))
-    team.step(0)
-    export_agents(team.agents, team.components.config, tmp_path)
-    saved = OmegaConf.create(team.components.config.model_dump())
-    OmegaConf.save(saved, tmp_path / "config.yaml")
+    three = build(team(PLAY, *words, f"run_dir={tmp_path}"))
+    three.step(0)
+    leave_run(three.agents, three.components.config, tmp_path)
     trained = other.agents["agent_0"]
     first, second = (
         actor.turns([Asked("It was", "solo")], 6, None)[0].response_ids
         for actor in (trained, trained.reference("start"))
     )
     assert first != second
-    for actors in (team.actors, load_team(tmp_path, "cpu").actors):
+    for actors in (three.actors, load_team(tmp_path, "cpu").actors):
         for name, expected in (("two", first), ("three", second), ("two", first)):
             (turn,) = actors[name].turns([Asked("It was", "solo")], 6, None)
             assert turn is not None and turn.response_ids == expected
-    held = [part.what for part in parts_of(team.components.config)]
-    assert (held.count("Adam's two moments"), held.count("reference")) == (
-        1,
-        2 if sharing == "copies" else 1,
-    )
-    elsewhere = [*words, "members.two.model.path=asset:tiny"]
-    assert "was trained with members.two.model.path" in refusal(
-        lambda: build(config_of(*elsewhere))
-    )
+    held = [part.what for part in parts_of(three.components.config)]
+    counts = held.count("Adam's two moments"), held.count("reference")
+    assert counts == (1, 2 if sharing == "copies" else 1)
+    elsewhere = team(PLAY, *words, "members.two.model.path=asset:tiny")
+    assert "was trained with members.two.model.path" in refusal(lambda: build(elsewhere))

@@ -1,24 +1,20 @@
 """Every algorithm on prompts of one's own: texts and chat messages, with and without answers."""
 
-import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
-from cory.config import Config, builder, parse_config
+from cory.config import Config, parse_config
 from cory.episode import Asked, Context, Episode
 from cory.evaluation.responses import EvalRequest
 from cory.inference import load_team
 from cory.models.policy import Policy
-from cory.runs.export import export_agents
-from cory.runtime.worker import build_components
 from cory.tasks.prompts import PromptsTask
-from tests.support.building import LetterShare
+from tests.support.building import LetterShare, built, leave_run
 from tests.support.commands import last_wins
 from tests.support.composing import ConfigOf, compose_config
+from tests.support.rows import write_rows
 
 SYSTEM = {"role": "system", "content": "Be kind."}
 NEW_TOKENS = 5
@@ -55,9 +51,8 @@ def own(config_of: ConfigOf, llama: str, tmp_path: Path) -> ConfigOf:
     chats = [
         {**row, "question": [SYSTEM, {"role": "user", "content": row["question"]}]} for row in rows
     ]
-    for name, lines in (("texts", rows), ("chats", chats)):
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (tmp_path / f"{name}.jsonl").write_text(text)
+    write_rows(tmp_path / "texts.jsonl", rows)
+    write_rows(tmp_path / "chats.jsonl", chats)
 
     def make(kind: str, *overrides: str) -> Config:
         base = [
@@ -82,8 +77,7 @@ ANSWERS = ["task.answer_column=gold", "task.answers=number", "reward=exact_match
 
 def run_once(config: Config) -> tuple[list[Episode], list[dict[str, Any]]]:
     """What was said in one iteration and one evaluation."""
-    components = replace(build_components(config), reward=LetterShare())
-    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, components)
+    trainer = built(config, reward=LetterShare())
     if config.algorithm.iterations > 0:
         trainer.step(0)
     request = EvalRequest(config.evaluation, config.seed, 1, True)
@@ -122,8 +116,7 @@ def test_it_trains_and_is_evaluated(own: ConfigOf, method: str, kind: str) -> No
 
 def test_a_verifier_learns_from_whole_chats(own: ConfigOf, monkeypatch) -> None:
     config = own("chats", *ANSWERS, *METHODS["verifier"])
-    components = build_components(config)
-    trainer = builder("algorithm", "verifier")(config.algorithm, components)
+    trainer = built(config)
     asked: list[Context | None] = []
     turns = Policy.turns
 
@@ -139,7 +132,7 @@ def test_a_verifier_learns_from_whole_chats(own: ConfigOf, monkeypatch) -> None:
     assert len(asked) > 24
     assert all(isinstance(context, list) and context[0] == SYSTEM for context in asked)
     contexts = [
-        components.bundle.tokenizer.decode(example.context_ids, skip_special_tokens=True)
+        trainer.components.bundle.tokenizer.decode(example.context_ids, skip_special_tokens=True)
         for example in collected.examples["verifier"]
     ]
     assert contexts and all(context.startswith("[INST] Be kind.") for context in contexts)
@@ -147,10 +140,7 @@ def test_a_verifier_learns_from_whole_chats(own: ConfigOf, monkeypatch) -> None:
 
 def test_a_finished_runs_agents_are_asked_without_the_data(own: ConfigOf, tmp_path: Path) -> None:
     config = own("texts", *ANSWERS, *MAFT, f"run_dir={tmp_path}")
-    components = build_components(config)
-    agents = builder("algorithm", "maft")(config.algorithm, components).agents
-    export_agents(agents, config, tmp_path)
-    OmegaConf.save(OmegaConf.create(config.model_dump()), tmp_path / "config.yaml")
+    leave_run(built(config).agents, config, tmp_path)
     (tmp_path / "texts.jsonl").unlink()
     team = load_team(tmp_path, "cpu")
     said = team.ask("3 and 4?")

@@ -1,6 +1,5 @@
 """Supervised fine-tuning on answers that the data give, and imitation of the best debates."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +8,15 @@ import torch
 from datasets import load_dataset
 
 from cory.algorithms.maporl import best
-from cory.config import Config, builder, parse_config
+from cory.config import Config, parse_config
 from cory.episode import Episode, Prompt, Turn
 from cory.evaluation.responses import EvalRequest
-from cory.runtime.worker import build_components
+from tests.support.building import built
 from tests.support.chat_models import save_chat_model
 from tests.support.commands import last_wins
 from tests.support.composing import ConfigOf, compose_config
 from tests.support.refusals import refusal
+from tests.support.rows import write_rows
 from tests.support.supervising import SFT, build_verifier
 
 SYSTEM = {"role": "system", "content": "Be kind."}
@@ -36,18 +36,14 @@ def own(process_group: None, tmp_path: Path) -> ConfigOf:
     model = save_chat_model("qwen2_5", tmp_path / "qwen")
 
     def make(rows: list[dict[str, Any]], *words: str) -> Config:
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (tmp_path / "mine.jsonl").write_text(text)
+        write_rows(tmp_path / "mine.jsonl", rows)
         base = [
             *("algorithm=sft", "task=prompts"),
             *(f"task.path={tmp_path}/mine.jsonl", "task.answer_column=answer"),
             *("task.train_split='train[2:]'", "task.test_split='train[:2]'"),
             *("task.max_prompt_tokens=60", f"model.path={model}", "model.chat=false"),
             *("algorithm.prompts_per_iteration=4", "algorithm.minibatch_size=2"),
-            *(
-                "algorithm.sampling.min_response_tokens=5",
-                "algorithm.sampling.max_response_tokens=5",
-            ),
+            *(f"algorithm.sampling.{end}_response_tokens=5" for end in ("min", "max")),
             *("algorithm.learning_rate=1e-3", f"run_dir={tmp_path / 'run'}"),
         ]
         return parse_config(compose_config(*last_wins([*base, *words])))
@@ -57,10 +53,6 @@ def own(process_group: None, tmp_path: Path) -> ConfigOf:
 
 def texts(count: int) -> list[dict[str, Any]]:
     return [{"prompt": f"{n} and 1?", "answer": f"It is\n{n + 1}."} for n in range(count)]
-
-
-def trainer_of(config: Config) -> Any:
-    return builder("algorithm", "sft")(config.algorithm, build_components(config))
 
 
 @pytest.mark.parametrize("form", ["messages", "completion", "texts"])
@@ -73,7 +65,7 @@ def test_the_answers_tokens_and_the_end_are_learnt(own: ConfigOf, form: str) -> 
     }
     words = ["task.answer_column=prompt"] if form == "messages" else []
     words += [f"model.chat={form != 'texts'}", "task.answers=unread"]
-    trainer = trainer_of(own(forms[form], *words))
+    trainer = built(own(forms[form], *words))
     tokenizer = trainer.agents["agent_0"].bundle.tokenizer
     learnt = trainer.collect(0).examples["agent_0"]
     shown, space = "Why {}?", " "
@@ -93,7 +85,7 @@ def test_the_answers_tokens_and_the_end_are_learnt(own: ConfigOf, form: str) -> 
 def test_what_is_learnt_is_exported_for_other_trainers(own, tmp_path, chat: bool) -> None:
     """Prompt and completion, rendered and tokenised again, are what was learnt."""
     words = ["export_examples=true", f"model.chat={chat}"]
-    trainer = trainer_of(own(texts(8), *words, *(["model.system=Hi."] if chat else [])))
+    trainer = built(own(texts(8), *words, *(["model.system=Hi."] if chat else [])))
     trainer.step(0)
     trainer.step(1)
     files = sorted((tmp_path / "run" / "examples").rglob("*.jsonl"))
@@ -102,7 +94,7 @@ def test_what_is_learnt_is_exported_for_other_trainers(own, tmp_path, chat: bool
         "2/agent_0.jsonl",
     ]
     rows = load_dataset("json", data_files=[*map(str, files)], split="train", cache_dir=tmp_path)
-    again = trainer_of(own(texts(8), *words[1:], *(["model.system=Hi."] if chat else [])))
+    again = built(own(texts(8), *words[1:], *(["model.system=Hi."] if chat else [])))
     learnt = [e for n in (0, 1) for e in again.collect(n).examples["agent_0"]]
     tokenizer = again.agents["agent_0"].bundle.tokenizer
     assert len(rows) == len(learnt) == 8
@@ -120,13 +112,13 @@ def test_long_examples_are_left_out_and_told(own: ConfigOf, capsys) -> None:
     rows = texts(8)
     rows[5]["answer"] = "word " * 100
     config = own(rows, "algorithm.max_tokens=80", "algorithm.iterations=3")
-    learnt = trainer_of(config).collect(0).examples["agent_0"]
+    learnt = built(config).collect(0).examples["agent_0"]
     told = capsys.readouterr().err
     assert "algorithm.max_tokens=80 leaves out 1 of 6 examples" in told
     assert "passes 2.4 times over 5 examples" in told  # 3 x 4 of 5
     assert max(example.tokens for example in learnt) < 80
     short = own(rows, "algorithm.max_tokens=2")
-    assert "=2: all 6 training examples are longer" in refusal(lambda: trainer_of(short))
+    assert "=2: all 6 training examples are longer" in refusal(lambda: built(short))
 
 
 def test_it_learns_and_the_likelihood_is_the_models(own: ConfigOf) -> None:
@@ -134,7 +126,7 @@ def test_it_learns_and_the_likelihood_is_the_models(own: ConfigOf) -> None:
     rows = texts(8)
     rows[1]["answer"] = "one two three four five six"
     config = own(rows, "algorithm.max_tokens=24")
-    trainer = trainer_of(config)
+    trainer = built(config)
     agent = trainer.agents["agent_0"]
 
     def measured() -> tuple[float, list[float]]:
@@ -157,7 +149,7 @@ def test_it_learns_and_the_likelihood_is_the_models(own: ConfigOf) -> None:
     assert losses[-1] < losses[0] - 0.5
     assert measured()[0] < mean - 0.5
     rows[0]["prompt"] = "one two three four five six seven?"
-    long = trainer_of(own(rows, "algorithm.max_tokens=24"))
+    long = built(own(rows, "algorithm.max_tokens=24"))
     request = EvalRequest(config.evaluation, 0, 1, True)
     said = refusal(lambda: long.evaluate(request, lambda *_: None))
     assert said.startswith("algorithm.max_tokens=24: the prompt mine.jsonl:1 alone has ")

@@ -5,23 +5,20 @@ from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
-from cory.config import Config, builder
+from cory.config import Config
 from cory.episode import Turn
 from cory.evaluation.responses import EvalRequest
 from cory.inference import load_team, on_device
-from cory.runs.export import export_agents
-from cory.runtime.worker import build_components
 from cory.tasks.prompts import PromptsForm
+from tests.support.building import built, leave_run
 from tests.support.composing import ConfigOf
 from tests.support.refusals import refusal
 
 
 def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
     """A finished run of agents that all differ; its evaluation's questions, and what was said."""
-    components = build_components(config)
-    trainer = builder("algorithm", "maft")(config.algorithm, components)
+    trainer = built(config)
     stream = torch.Generator().manual_seed(1)
     for policy in trainer.agents.values():
         policy.engine.set_weights(
@@ -30,12 +27,11 @@ def run_of(config: Config, run_dir: Path) -> tuple[list[str], list[list[str]]]:
                 for name, weight in policy.model.trainable().items()
             }
         )
-    export_agents(trainer.agents, config, run_dir)
-    OmegaConf.save(OmegaConf.create(config.model_dump()), run_dir / "config.yaml")
+    leave_run(trainer.agents, config, run_dir)
     request = EvalRequest(config.evaluation, config.seed, 0, True)
     trainer.evaluate(request, lambda *_: None)
     said = [[turn["response"] for turn in line["turns"]] for line in request.lines]
-    form = components.task
+    form = trainer.components.task
     asked = [prompt.text for prompt in form.held_out(config.evaluation.prompts, "test")]
     assert isinstance(form, PromptsForm)
     return [text.removeprefix(form.before).removesuffix(form.after) for text in asked], said

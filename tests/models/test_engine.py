@@ -12,9 +12,9 @@ from cory.models.bundle import ModelBundle
 from cory.models.engine import CODES, Engine, deepspeed_settings
 from cory.models.policy import Policy
 from cory.runtime.worker import build_components
-from tests.support.agents import NAMES
 from tests.support.close import assert_close
 from tests.support.composing import ConfigOf, parsed
+from tests.support.supervising import NAMES
 
 
 def hardware(*words: str) -> HardwareConfig:

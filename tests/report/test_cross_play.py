@@ -11,12 +11,11 @@ from typing import Any
 import pandas as pd
 import pytest
 import transformers
-from omegaconf import OmegaConf
 
 from cory.report.compare import play_across
 from cory.report.cross_play import cross_play, summary, summary_text
-from cory.runs.export import export_agents
-from tests.support.building import build, measure
+from tests.support.building import build, leave_run, measure
+from tests.support.composing import ConfigOf
 from tests.support.refusals import refusal
 
 PLAY = """
@@ -25,24 +24,21 @@ async def play(prompt, team):
     second = await team.two.say(first.text or "nothing")
     return {"one": float(len(first.text)), "two": float("e" in second.text)}
 """
+RATE = "algorithm.learning_rate=1e-2"
 
 
-def test_a_cell_is_the_evaluation_of_a_mixed_team(config_of, tmp_path: Path, capfd) -> None:
+def test_a_cell_is_the_evaluation_of_a_mixed_team(team: ConfigOf, tmp_path: Path, capfd) -> None:
     """Rows: whose agent one it is; columns: whose agent two."""
-    (tmp_path / "mine.py").write_text(PLAY)
-    words = ["algorithm=team", f"algorithm.play={tmp_path}/mine.py:play"]
-    words += ["algorithm.agents=[one,two]", "algorithm.learning_rate=1e-2"]
     trainers, run_dirs = [], [tmp_path / "a", tmp_path / "b"]
     for seed, run_dir in enumerate(run_dirs):
-        config = config_of(*words, f"seed={seed}", f"run_dir={run_dir}")
+        config = team(PLAY, RATE, f"seed={seed}", f"run_dir={run_dir}")
         trainers.append(build(config))
         trainers[-1].step(0)
-        export_agents(trainers[-1].agents, config, run_dir)
-        OmegaConf.save(OmegaConf.create(config.model_dump()), run_dir / "config.yaml")
+        leave_run(trainers[-1].agents, config, run_dir)
     transformers.logging.enable_progress_bar()
     scores = cross_play(run_dirs)
     assert "Loading weights" not in capfd.readouterr().err
-    config = config_of(*words, "seed=0")
+    config = team(PLAY, RATE, "seed=0")
     for row, own in enumerate(trainers):
         for column, others in enumerate(trainers):
             actors: Any = {"one": own.actors["one"], "two": others.actors["two"]}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from omegaconf import OmegaConf
 from torch import Tensor
 
 from cory.config import ClassifierConfig, Config, builder, parse_config
@@ -13,8 +14,10 @@ from cory.episode import Batch, Metrics, Turn, turns_of
 from cory.evaluation.responses import BeforeEach, EvalRequest
 from cory.models.policy import PPOPolicy
 from cory.rewards import Reward, Row
+from cory.runs.export import export_agents
 from cory.runs.files import Line
 from cory.runtime.worker import build_components
+from cory.trainers.components import Components
 from cory.trainers.estimates import Estimate
 from cory.trainers.ppo import PPOTrainer
 from cory.trainers.steps import Stage
@@ -148,11 +151,20 @@ def updates_of(trainer: PPOTrainer, iterations: int) -> dict[str, list[Updated]]
     return found
 
 
+def built(config: Config, components: Components | None = None, **others: Any) -> Any:
+    """The trainer of `config`, with these components in place of its own."""
+    components = replace(components or build_components(config), **others)
+    return builder("algorithm", config.algorithm.name)(config.algorithm, components)
+
+
 def build(config: Config, reward: Reward | None = None) -> PPOTrainer:
-    """The trainer of `config`, with another judge when one is given."""
-    components = build_components(config)
-    if reward is not None:
-        components = replace(components, reward=reward)
-    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, components)
+    """The same where it is PPO's, with another judge when one is given."""
+    trainer = built(config, **({} if reward is None else {"reward": reward}))
     assert isinstance(trainer, PPOTrainer)
     return trainer
+
+
+def leave_run(agents: Any, config: Config, run_dir: Path) -> None:
+    """What a finished run leaves for those who ask its agents or start from them."""
+    export_agents(agents, config, run_dir)
+    OmegaConf.save(OmegaConf.create(config.model_dump()), run_dir / "config.yaml")

@@ -1,6 +1,5 @@
 """Fixtures of all tests: real models of a few thousand weights, built once per session."""
 
-import json
 import os
 import signal
 import sys
@@ -21,15 +20,17 @@ from transformers import (
 )
 
 from cory import train
+from cory.config import Config
 from cory.models.engine import start_process_group
 from cory.models.loading import load_language_model, load_tokenizer
 from cory.runs.signals import STOP_FILE
-from tests.support.agents import MAFT
 from tests.support.building import SMALL, asked, small_config
 from tests.support.commands import last_wins
 from tests.support.composing import ConfigOf
 from tests.support.llama import save_llama
 from tests.support.playing import SPAG, game_config
+from tests.support.rows import write_rows
+from tests.support.supervising import MAFT
 from tests.support.warm import WarmCommand
 
 END = "<|endoftext|>"
@@ -138,12 +139,8 @@ def reviews_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sixty made-up reviews, for `task.source=path`."""
     path = tmp_path_factory.mktemp("reviews") / "reviews.jsonl"
     words = ["the", "movie", "was", "a", "good", "film", "and", "it", "is", "bad"]
-    rows = [
-        {"text": " ".join(words[(i * k + k) % 10] for k in range(1, 13)) + f" {i}"}
-        for i in range(60)
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    rows = [[words[(i * k + k) % 10] for k in range(1, 13)] + [str(i)] for i in range(60)]
+    return write_rows(path, ({"text": " ".join(row)} for row in rows))
 
 
 def on_reviews(model: str, judge: str, reviews: Path) -> list[str]:
@@ -237,8 +234,7 @@ def questions_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twenty questions whose answer is 7, for `task=gsm8k task.source=path`."""
     path = tmp_path_factory.mktemp("questions") / "questions.jsonl"
     rows = [{"question": f"{i} and {7 - i}?", "answer": "#### 7"} for i in range(20)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_rows(path, rows)
 
 
 @pytest.fixture(scope="session")
@@ -253,6 +249,19 @@ def spag(config_of: ConfigOf, tiny_model: str, tmp_path: Path) -> ConfigOf:
     """Settings of self-play with a random model: `spag(*overrides)`."""
     base = [*SPAG, f"model.path={tiny_model}", f"run_dir={tmp_path}/run"]
     return lambda *overrides: game_config(base, *overrides)
+
+
+@pytest.fixture
+def team(config_of: ConfigOf, tmp_path: Path) -> ConfigOf:
+    """Settings of a team whose file has this text: `team(text, *overrides)`."""
+
+    def made(text: str, *overrides: str) -> Config:
+        file = tmp_path / f"team_{abs(hash(text))}.py"
+        file.write_text(text)
+        words = ["algorithm=team", f"algorithm.play={file}:play", "algorithm.agents=[one,two]"]
+        return config_of(*words, *overrides)
+
+    return made
 
 
 @pytest.fixture

@@ -1,16 +1,16 @@
 """Word games on the tiny random model, built as worker.py builds them, without a sweep."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from cory.config import Config, builder, parse_config
+from cory.config import Config, parse_config
 from cory.games.rules import GameResult, GameState, GameUtterance
 from cory.games.transcript import FinishedGame
-from cory.runtime.worker import build_components
 from cory.trainers.offline import OfflineTrainer
+from tests.support.building import built
 from tests.support.commands import last_wins
 from tests.support.composing import compose_config
+from tests.support.rows import write_rows
 
 WORDS = ["movie", "film", "good", "bad", "make", "sentence", "positive", "more"]
 # contexts short enough for a model that sees 64 tokens
@@ -45,9 +45,7 @@ def game_config(base: list[str], *overrides: str) -> Config:
 
 
 def build_games(config: Config) -> OfflineTrainer:
-    """The trainer of `config`."""
-    components = build_components(config)
-    trainer = builder("algorithm", config.algorithm.name)(config.algorithm, components)
+    trainer = built(config)
     assert isinstance(trainer, OfflineTrainer)
     return trainer
 
@@ -63,17 +61,4 @@ def played(word: str, winner: str | None, *texts: str, max_turns: int = 2) -> Fi
 
 def write_games(path: Path, games: Sequence[FinishedGame]) -> Path:
     """A file of games, as a teacher might have left it."""
-    path.write_text(
-        "".join(f"{json.dumps(game.as_line(), ensure_ascii=False)}\n" for game in games)
-    )
-    return path
-
-
-def write_instructions(path: Path, count: int = 12) -> Path:
-    """A file of instructions."""
-    rows = [
-        {"instruction": f"make {n}", "input": "", "output": f"a good film {n}"}
-        for n in range(count)
-    ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return write_rows(path, (game.as_line() for game in games))

@@ -15,7 +15,7 @@ from cory.tasks.prompts import PromptsTask
 from tests.support.commands import last_wins
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
-from tests.tasks.rows import write_rows
+from tests.support.rows import write_rows
 
 # Ma et al., App. A.2, as printed
 EXAMPLE = (

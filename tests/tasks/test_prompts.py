@@ -16,7 +16,7 @@ from cory.tasks.prompts import PromptsTask
 from tests.support.commands import last_wins
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
-from tests.tasks.rows import write_rows
+from tests.support.rows import write_rows
 
 Make = Callable[..., PromptsTask]
 ROWS = [{"prompt": f"Say {n}: ", "target": n, "tags": [f"t{n}"]} for n in range(20)]

@@ -14,7 +14,7 @@ from cory.tasks.game import load_instructions
 from cory.tasks.prompts import PromptsTask, pick_subset
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
-from tests.tasks.rows import write_rows
+from tests.support.rows import write_rows
 
 ROWS = [{"question": f"What is {n} + 1?", "answer": f"#### {n + 1}"} for n in range(40)]
 

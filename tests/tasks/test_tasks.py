@@ -8,7 +8,7 @@ import pytest
 
 from cory.tasks.imdb import ImdbTask, clean, package_reviews
 from tests.support.composing import parsed
-from tests.tasks.rows import write_rows
+from tests.support.rows import write_rows
 
 SLICES = ["task.train_split='train[:90%]'", "task.test_split='train[90%:]'"]
 

@@ -12,7 +12,7 @@ from cory.tasks.prompts import PromptsTask
 from cory.tasks.sandbox.process import answer_of
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
-from tests.tasks.rows import write_rows
+from tests.support.rows import write_rows
 
 
 def code(body: str) -> str:

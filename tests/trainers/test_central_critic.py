@@ -1,7 +1,5 @@
 """A critic that sees all agents' answers: which it is shown, and what is computed from them."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor
@@ -97,15 +95,8 @@ def test_in_a_debate_answers_of_the_same_round_are_shown(questions: ConfigOf) ->
     }
 
 
-@pytest.fixture
-def team(config_of: ConfigOf, tmp_path: Path) -> ConfigOf:
-    (tmp_path / "side.py").write_text(PLAY)
-    words = ["algorithm=team", f"algorithm.play={tmp_path / 'side.py'}:play"]
-    return lambda *more: config_of(*words, "algorithm.agents=[one,two]", *CENTRAL, *more)
-
-
 def test_of_a_team_what_was_asked_before_a_turn_was_said(team: ConfigOf) -> None:
-    trainer = rolled_out(team())
+    trainer = rolled_out(team(PLAY, *CENTRAL))
     first, left, right, last = trainer.episodes[0].turns
     assert [turn.role for turn in (first, left, right, last)] == ["first", "left", "right", "last"]
     assert shown(trainer, 0) == {

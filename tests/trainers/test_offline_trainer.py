@@ -11,14 +11,8 @@ from cory.trainers import offline
 from cory.trainers.offline import OfflineExample, OfflineTrainer, response_logprobs
 from cory.trainers.sanity_checks import FirstUpdateError
 from tests.support.composing import ConfigOf
-from tests.support.playing import (
-    IMITATION,
-    build_games,
-    game_config,
-    played,
-    write_games,
-    write_instructions,
-)
+from tests.support.playing import IMITATION, build_games, game_config, played, write_games
+from tests.support.rows import write_rows
 
 # three games that attackers win and one of a defender's; words of 6 train words
 GAMES = [
@@ -147,7 +141,9 @@ def test_a_won_game_by_hand(spag, tmp_path, words, worth, weight, kl_share) -> N
 
 def test_instructions_stand_beside_games(imitation: ConfigOf, tmp_path: Path) -> None:
     """The loss is that of the games plus alpha times that of the instructions."""
-    path = write_instructions(tmp_path / "instructions.jsonl")
+    row = {"input": "", "output": "a good film"}
+    rows = [{**row, "instruction": f"make {n}"} for n in range(12)]
+    path = write_rows(tmp_path / "instructions.jsonl", rows)
     changes = [
         *("algorithm.iterations=1", "algorithm.prompts_per_iteration=4"),
         *("algorithm.minibatch_size=8", f"algorithm.instructions.path={path}"),
