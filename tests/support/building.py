@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from cory.config import ClassifierConfig, Config, builder, parse_config
-from cory.episode import Batch, Metrics, Turn, turns_of
+from cory.episode import Batch, Metrics, turns_of
 from cory.evaluation.responses import BeforeEach, EvalRequest
 from cory.models.policy import PPOPolicy
 from cory.rewards import Reward, Row
@@ -108,11 +108,19 @@ def steps(trainer: Any, *iterations: int) -> list[Metrics]:
     ]
 
 
-def uneven(turns: list[Turn]) -> list[Turn]:
-    """The same turns, their responses cut to one to six tokens."""
+def after_two_steps(trainer: PPOTrainer) -> tuple[PPOPolicy, Batch]:
+    """The first agent, and its last turns, with responses cut to one to six tokens."""
+    steps(trainer, 0, 1)
+    agent = trainer.agents["agent_0"]
+    turns = turns_of(trainer.episodes, "agent_0")
     for number, turn in enumerate(turns):
         del turn.response_ids[1 + number % 6 :]
-    return turns
+    return agent, agent.annotate(turns)
+
+
+def gradient_norm(loss: Tensor, agent: PPOPolicy) -> float:
+    gradients = torch.autograd.grad(loss, [*agent.engine.trainable.values()], allow_unused=True)
+    return sum(float((g**2).sum()) for g in gradients if g is not None) ** 0.5
 
 
 def noise_in(mask: Tensor) -> Callable[[float], Tensor]:

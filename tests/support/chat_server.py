@@ -83,39 +83,68 @@ def echo(number: int, body: Body) -> Said:
     return reply(f"re {body['messages'][-1]['content']}")
 
 
-class ChatServer(ThreadingHTTPServer):
-    """At `url`; answers request `number`, from 0, by `answer(number, body)`."""
+class JSONServer(ThreadingHTTPServer):
+    """On a port of this machine, in threads; `asked` has what its requests say."""
 
     daemon_threads = True
-    request_queue_size = 64
+    request_queue_size = 256
 
-    def __init__(self, answer: Callable[[int, Body], Said] = echo) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
-        self.answer = answer
+    def __init__(self, handler: "type[JSONHandler]", port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
         self.asked: list[Body] = []
-        self.keys: list[str | None] = []
-        self.under_way = self.most_under_way = 0
         self.lock = threading.Lock()
+
+    def start(self) -> None:
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hangs up is not worth a traceback."""
+
+
+class JSONHandler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+
+    def body(self) -> Body:
+        found: Body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        return found
+
+    def answer(self, status: int, said: Body | str) -> None:
+        text = said if isinstance(said, str) else json.dumps(said)
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("retry-after-ms", "10")
+        self.send_header("content-length", str(len(text.encode())))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing on stderr."""
+
+
+class ChatServer(JSONServer):
+    """At `url`; answers request `number`, from 0, by `answer(number, body)`."""
+
+    def __init__(self, answer: Callable[[int, Body], Said] = echo) -> None:
+        super().__init__(Handler)
+        self.url += "/v1"
+        self.answer = answer
+        self.keys: list[str | None] = []
+        self.under_way = self.most_under_way = 0
+        self.start()
 
     def texts(self) -> list[str]:
         """The last message of each request, sorted: threads ask in any order."""
         return sorted(body["messages"][-1]["content"] for body in self.asked)
 
 
-class Handler(BaseHTTPRequestHandler):
-    """One connection."""
-
+class Handler(JSONHandler):
     server: ChatServer
-    protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        server = self.server
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        server, body = self.server, self.body()
         with server.lock:
             number = len(server.asked)
             server.asked.append(body)
@@ -125,15 +154,6 @@ class Handler(BaseHTTPRequestHandler):
         assert self.path == "/v1/chat/completions"
         said = server.answer(number, body)
         time.sleep(said.after)
-        text = said.body if isinstance(said.body, str) else json.dumps(said.body)
         with server.lock:
             server.under_way -= 1
-        self.send_response(said.status)
-        self.send_header("content-type", "application/json")
-        self.send_header("retry-after-ms", "10")
-        self.send_header("content-length", str(len(text.encode())))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing on stderr."""
+        self.answer(said.status, said.body)

@@ -1,13 +1,11 @@
 """A stand-in for a vLLM server: the same protocol, answered by the library's model and PEFT."""
 
 import argparse
-import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,8 @@ from transformers import AutoModelForCausalLM
 from cory.config import SamplingConfig
 from cory.models.actor_critic import output_head
 from cory.models.generation import generate
+from tests.support.chat_server import Body, JSONHandler, JSONServer
 
-Body = dict[str, Any]
 # what vLLM 0.32 takes; it ignores other fields without a word
 FIELDS = {
     *("model", "prompt", "max_tokens", "seed", "stop_token_ids", "logprobs", "return_token_ids"),
@@ -44,28 +42,19 @@ class Faults:
     slow: Callable[[Body], float] = lambda body: 0.0  # seconds before an answer
 
 
-class VLLMServer(ThreadingHTTPServer):
+class VLLMServer(JSONServer):
     """At `url`; `asked` has the bodies of its completions, `calls` counts requests by path."""
 
-    daemon_threads = True
-    request_queue_size = 256
-
     def __init__(self, folder: str, context: int = 64, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
+        super().__init__(Handler, port)
         self.context, self.faults = context, Faults()
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
         self.folder = folder
         self.peft: Any = None
         self.adapters: dict[str, str] = {}  # name -> folder
         self.first: dict[str, str] = {}  # agent -> its first name
-        self.asked: list[Body] = []
         self.calls: Counter[str] = Counter()
-        self.lock = threading.Lock()
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is not worth a traceback."""
+        self.start()
 
     def load(self, name: str, folder: str) -> tuple[int, Any]:
         if name in self.adapters:
@@ -155,11 +144,8 @@ class VLLMServer(ThreadingHTTPServer):
         return said.ids, [one - faults.off for one in logprobs], context
 
 
-class Handler(BaseHTTPRequestHandler):
-    """One connection."""
-
+class Handler(JSONHandler):
     server: VLLMServer
-    protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         base: Body = {"id": "base", "parent": None}
@@ -169,8 +155,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200, {"object": "list", "data": [base, *adapters]})
 
     def do_POST(self) -> None:
-        server = self.server
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        server, body = self.server, self.body()
         path = self.path.partition("?")[0]
         with server.lock:
             server.calls[path] += 1
@@ -188,17 +173,6 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 assert path in ("/pause", "/resume"), path
                 self.answer(200, {})
-
-    def answer(self, status: int, said: Any) -> None:
-        text = said if isinstance(said, str) else json.dumps(said)
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(text.encode())))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing on stderr."""
 
 
 def main() -> None:

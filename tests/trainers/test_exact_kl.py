@@ -13,26 +13,13 @@ from cory.models.policy import PPOPolicy
 from cory.trainers.estimates import Estimate
 from cory.trainers.ppo import Objective, PPOTrainer
 from cory.trainers.steps import Stage
-from tests.support.building import LetterShare, build, noise_in, uneven
+from tests.support.building import LetterShare, after_two_steps, build, gradient_norm, noise_in
 from tests.support.close import assert_close
 from tests.support.composing import ConfigOf
 
 FULL = ["algorithm.kl_in=loss", "algorithm.kl_loss=full"]
 WORDS = ["algorithm=ppo", "algorithm.epochs=1", "algorithm.kl_coef=0.7", "algorithm.value_coef=0"]
 WORDS += ["algorithm.learning_rate=1e-2", "hardware.microbatch_size=2"]
-
-
-def after_two_steps(trainer: PPOTrainer) -> tuple[PPOPolicy, Batch]:
-    """The agent, and its last turns with responses of one to six tokens."""
-    for iteration in range(2):
-        trainer.step(iteration)
-    agent = trainer.agents["agent_0"]
-    return agent, agent.annotate(uneven(turns_of(trainer.episodes, "agent_0")))
-
-
-def norm_of(loss: Tensor, agent: PPOPolicy) -> float:
-    gradients = torch.autograd.grad(loss, [*agent.engine.trainable.values()], allow_unused=True)
-    return sum(float((g**2).sum()) for g in gradients if g is not None) ** 0.5
 
 
 @pytest.mark.parametrize(
@@ -66,7 +53,7 @@ def test_exact_kl_entropy_bonus_and_their_gradient_by_hand(
     entropy = -(probabilities * probabilities.log()).sum(-1).mean()
     kl = full_kl(logits, ref_logits / temperature).mean()
     assert kl > 1e-4
-    norm = norm_of((0.7 * kl if exact else 0.0) - entropy_coef * entropy, agent)
+    norm = gradient_norm((0.7 * kl if exact else 0.0) - entropy_coef * entropy, agent)
     nothing = torch.zeros_like(batch.logprobs)
     # that of the sampled tokens is not read
     old = replace(batch, ref_logprobs=nothing) if exact else batch

@@ -10,12 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from cory.episode import turns_of
 from cory.models.bundle import ModelBundle
 from cory.trainers.estimates import Estimate
 from cory.trainers.ppo import PPOTrainer
 from cory.trainers.steps import Stage
-from tests.support.building import LetterShare, Updated, build, noise_in, uneven, updates_of
+from tests.support.building import (
+    LetterShare,
+    Updated,
+    after_two_steps,
+    build,
+    gradient_norm,
+    noise_in,
+    updates_of,
+)
 from tests.support.close import assert_close
 from tests.support.composing import ConfigOf
 
@@ -118,10 +125,7 @@ def test_the_loss_and_its_gradient_by_hand(config_of: ConfigOf, kl_in: str) -> N
     """
     words = [*WORDS, f"algorithm.kl_in={kl_in}", "hardware.microbatch_size=2"]
     trainer = build(config_of(*words), LetterShare())
-    trainer.step(0)
-    trainer.step(1)
-    agent = trainer.agents["agent_0"]
-    known = agent.annotate(uneven(turns_of(trainer.episodes, "agent_0")))
+    agent, known = after_two_steps(trainer)
     mask, noise = known.response_mask, noise_in(known.response_mask)
     assert known.values is not None
     old = replace(
@@ -149,9 +153,7 @@ def test_the_loss_and_its_gradient_by_hand(config_of: ConfigOf, kl_in: str) -> N
     away = (old.ref_logprobs - logprobs)[mask]
     kl = (away.exp() - 1 - away) * (kl_in == "loss")
     total = policy.mean() + 0.6 * squares.mean() + coefficient * kl.mean()
-    weights = list(agent.engine.trainable.values())
-    gradients = torch.autograd.grad(total, weights, allow_unused=True)
-    norm = sum(float((g**2).sum()) for g in gradients if g is not None) ** 0.5
+    norm = gradient_norm(total, agent)
     policy, squares = policy.detach(), squares.detach()
     ratio = ratio.detach()
     sides = {(bool(r > 1), bool(a > 0)) for r, a in zip(ratio, gain, strict=True)}
