@@ -25,6 +25,7 @@ from cory.inference import load_team
 from cory.models.paths import ASSETS
 from scripts import benchmarks as paper
 from scripts.benchmarks import geometric_mean, suite_scores
+from tests.support.building import plain_logprobs
 from tests.support.close import assert_close
 from tests.support.composing import parsed
 
@@ -131,7 +132,6 @@ def stored(wanted: Measurement) -> Any:
     return json.loads((wanted.run_dir / "agents" / "benchmarks.json").read_text())
 
 
-@torch.no_grad()
 def likelihoods(model: Any, text: str) -> list[float]:
     """The log-likelihood of each choice after a text, by transformers alone."""
     tokenizer = AutoTokenizer.from_pretrained(TINY)
@@ -141,9 +141,7 @@ def likelihoods(model: Any, text: str) -> list[float]:
             tokenizer(t, add_special_tokens=False).input_ids for t in (text, text + choice)
         )
         assert whole[: len(context)] == context
-        logits: Tensor = model(torch.tensor([whole])).logits[0].log_softmax(-1)
-        places = range(len(context), len(whole))
-        found.append(sum(float(logits[place - 1, whole[place]]) for place in places))
+        found.append(float(plain_logprobs(model, context, whole[len(context) :]).sum()))
     return found
 
 

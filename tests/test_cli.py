@@ -1,37 +1,20 @@
 """`python -m cory.train` as a user calls it: records, repeatability, sweeps, failures."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from tests.support.commands import last_wins, metrics
+from tests.support.commands import metrics
 from tests.support.warm import WarmCommand
 
-Train = Callable[..., subprocess.CompletedProcess[str]]
 
-
-@pytest.fixture(scope="module")
-def train(short: list[str]) -> Train:
-    """Runs the command with settings of a few seconds, from a folder that is not the checkout."""
-
-    def call(cwd: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
-        words = last_wins([*short, *overrides])
-        command = WarmCommand(cwd, words)
-        return subprocess.CompletedProcess(words, command.wait(), command.out, command.err)
-
-    return call
-
-
-def test_a_run_leaves_its_records_and_the_same_seed_repeats_it(train, tmp_path) -> None:
-    first = train(tmp_path, "run_dir=a")
-    assert first.returncode == 0, first.stderr
-    assert "curves.png" in first.stdout and "held-out reward, agent 0" in first.stdout
+def test_a_run_leaves_its_records_and_the_same_seed_repeats_it(run, tmp_path) -> None:
+    first = run("run_dir=a")
+    assert first.wait() == 0, first.err
+    assert "curves.png" in first.out and "held-out reward, agent 0" in first.out
     run_dir = tmp_path / "a"
     shown = f"before training: held-out reward {metrics(run_dir)[0]['before/score/agent_0']:.2f}"
-    assert shown in first.stdout
+    assert shown in first.out
     record = json.loads((run_dir / "record.json").read_text())
     assert record["iterations"] == 2 and record["seed"] == 0
     assert {"commit", "clean", "packages", "device", "wall_s", "final"} <= record.keys()
@@ -42,14 +25,14 @@ def test_a_run_leaves_its_records_and_the_same_seed_repeats_it(train, tmp_path) 
     assert [turn["role"] for turn in turns] == ["solo"] * 3
     assert sum(line["kind"] == "evaluation" for line in samples) == 8
     assert (run_dir / "curves.png").stat().st_size > 10_000
-    assert train(tmp_path, "run_dir=b").returncode == 0
+    assert run("run_dir=b").wait() == 0
     assert metrics(tmp_path / "b") == metrics(run_dir)
-    again = train(tmp_path, "run_dir=a")
-    assert again.returncode == 0 and "is complete" in again.stdout
+    again = run("run_dir=a")
+    assert again.wait() == 0 and "is complete" in again.out
 
 
 def test_a_sweep_goes_on_after_a_failed_job_and_repeats_only_what_is_missing(
-    train: Train, tmp_path: Path, tiny_model: str
+    run: Callable[..., WarmCommand], tmp_path: Path, tiny_model: str
 ) -> None:
     (tmp_path / "empty").mkdir()
     sweep = [
@@ -57,14 +40,14 @@ def test_a_sweep_goes_on_after_a_failed_job_and_repeats_only_what_is_missing(
         *("algorithm=ppo", "algorithm.iterations=1"),
         f"model.path={tmp_path / 'empty'},{tiny_model}",
     ]
-    answer = train(tmp_path, *sweep)
-    assert answer.returncode == 1
-    assert "model.path=" in answer.stderr and "has no config.json" in answer.stderr
-    assert "Traceback" not in answer.stderr
+    answer = run(*sweep)
+    assert answer.wait() == 1
+    assert "model.path=" in answer.err and "has no config.json" in answer.err
+    assert "Traceback" not in answer.err
     assert not (tmp_path / "jobs/0/record.json").exists()
     record = tmp_path / "jobs/1/record.json"
     written = record.stat().st_mtime_ns
-    again = train(tmp_path, *sweep)
-    assert again.returncode == 1
-    assert "jobs/1 is complete" in again.stdout
+    again = run(*sweep)
+    assert again.wait() == 1
+    assert "jobs/1 is complete" in again.out
     assert record.stat().st_mtime_ns == written

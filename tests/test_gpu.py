@@ -16,7 +16,7 @@ from transformers import MistralConfig, MistralForCausalLM
 
 from cory.models.bundle import ModelBundle
 from cory.models.loading import load_tokenizer
-from tests.support.commands import Command, last_wins, metrics
+from tests.support.commands import FAILS_ONCE, Command, last_wins, metrics
 from tests.support.composing import ConfigOf
 
 GPU = "hardware=gpu1"
@@ -149,17 +149,6 @@ def test_a_model_that_waits_for_the_gpu_is_not_recorded(config_of: ConfigOf) -> 
     waiting.get_input_embeddings().register_forward_hook(wait)
     assert not bundles[1].recordable(waiting, must=False)
     assert torch.rand(2, device=device).isfinite().all()
-
-
-FAILS_ONCE = """
-from pathlib import Path
-
-def score(completions, trainer_state, **columns):
-    if trainer_state.global_step == 2 and Path("fails").exists():
-        Path("fails").unlink()
-        raise ValueError("it fails once")
-    return [text.count("e") / 10 for text in completions]
-"""
 
 
 def test_a_resumed_run_gives_the_numbers_of_one_start(tmp_path: Path) -> None:

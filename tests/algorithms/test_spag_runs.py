@@ -31,18 +31,13 @@ LAYOUTS = {
 Run = Callable[..., WarmCommand]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("spag")
-
-
-@pytest.fixture(scope="module")
-def start(tiny_model: str, folder: Path) -> Run:
-    """Starts a run in `folder / name`: `start(base, name, *more)`."""
+@pytest.fixture
+def start(tiny_model: str, tmp_path: Path) -> Run:
+    """Starts a run in `tmp_path / name`: `start(base, name, *more)`."""
 
     def start(base: list[str], name: str, *more: str) -> WarmCommand:
         settings = [*base, *LETTERS, f"model.path={tiny_model}", *more]
-        return WarmCommand(folder, [*last_wins(settings), f"run_dir={folder / name}"])
+        return WarmCommand(tmp_path, [*last_wins(settings), f"run_dir={tmp_path / name}"])
 
     return start
 
@@ -52,16 +47,16 @@ def finished(command: WarmCommand) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_numbers_of_one(start: Run, folder: Path) -> None:
+def test_two_processes_give_the_numbers_of_one(start: Run, tmp_path: Path) -> None:
     """Of two sets of games, that begin with an earlier run and are played against it in the end."""
-    first = folder / "first"
+    first = tmp_path / "first"
     finished(start(SPAG, "first", *ADAPTERS, "algorithm.iterations=1"))
     chained = [*ADAPTERS, f"init_from={first}", f"algorithm.opponents.im={first}"]
     chained.append("algorithm.threshold=-0.5")  # ties are learnt, too
 
     def run(layout: str) -> list[dict[str, Any]]:
         finished(start(SPAG, layout, *chained, *LAYOUTS[layout]))
-        return metrics(folder / layout)
+        return metrics(tmp_path / layout)
 
     with ThreadPoolExecutor(2) as side_by_side:
         expected, found = side_by_side.map(run, LAYOUTS)
@@ -84,7 +79,7 @@ def answer(number: int, body: dict[str, Any]) -> Any:
 
 @pytest.mark.slow
 def test_a_teacher_behind_an_endpoint_plays_is_imitated_and_played_against(
-    start: Run, folder: Path, monkeypatch
+    start: Run, tmp_path: Path, monkeypatch
 ) -> None:
     server = ChatServer(answer)
     monkeypatch.setenv("TEACHER_KEY", "secret-of-the-test")
@@ -98,16 +93,16 @@ def test_a_teacher_behind_an_endpoint_plays_is_imitated_and_played_against(
     ]
     base = [word for word in IMITATION if not word.startswith("algorithm.endpoint=")]
     finished(start(base, "taught", *endpoint))
-    games = read_lines(folder / "taught" / "games" / "epoch_000.jsonl")
+    games = read_lines(tmp_path / "taught" / "games" / "epoch_000.jsonl")
     assert len(games) == 12 and {game["turns"][0]["text"] for game in games} == {"xx"}
-    (line,) = metrics(folder / "taught")
+    (line,) = metrics(tmp_path / "taught")
     assert line["game/endpoint_requests"] == 24
     assert {"eval/win_rate/endpoint", "offline/loss/agent_0"} <= line.keys()
-    for file in (folder / "taught").rglob("*"):
+    for file in (tmp_path / "taught").rglob("*"):
         assert not file.is_file() or b"secret-of-the-test" not in file.read_bytes(), file
     # a run that begins anew with the same cache asks for nothing that was answered before
     asked = len(server.asked)
     for name in ("record.json", "games/epoch_000.jsonl", "metrics.jsonl"):
-        (folder / "taught" / name).unlink()
+        (tmp_path / "taught" / name).unlink()
     finished(start(base, "taught", *endpoint))
     assert len(server.asked) == asked

@@ -6,27 +6,15 @@ from typing import Any
 
 import pytest
 
-from cory.config import EvaluationConfig
 from cory.episode import Episode, Prompt, Turn
 from cory.evaluation.debates import debate_metrics, roll_out_metrics
 from cory.evaluation.responses import MEASURED, TEAM, EvalRequest, PromptScores, ResponseSet
 from cory.functional.votes import VoteRule
+from tests.evaluation.test_evaluate import settings
 
 REQUEST = EvalRequest(
-    EvaluationConfig(
-        prompts=2,
-        split="test",
-        samples=1,
-        k=[1],
-        greedy=False,
-        team=True,
-        probes=[],
-        before=True,
-        probes_of_team=[],
-    ),
-    seed=0,
-    iteration=0,
-    final=True,
+    settings(prompts=2, samples=1, k=[1], greedy=False, probes=[]),
+    *(0, 0, True),
     scores=PromptScores(["0", "1"]),
 )
 

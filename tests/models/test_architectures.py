@@ -29,6 +29,7 @@ from cory.models.loading import load_language_model
 from cory.models.passes import states_read_once
 from cory.models.policy import Policy
 from tests.models.test_generation import PLAIN
+from tests.support.building import plain_logprobs
 from tests.support.chat_models import varied
 from tests.support.close import assert_close
 from tests.support.composing import ConfigOf
@@ -117,14 +118,12 @@ def test_samplers_and_trainers_passes_are_those_of_plain_ones(kind, config_of, t
         for graphs in (False, kind != "gpt_neo"):  # see below
             said = generate(agent.lm, rows, LIMIT, PLAIN, uniforms, 0, {EOS}, graphs)
             turns = pad_turns(rows, [response.ids for response in said], 0)
-            learnt, _ = agent.eval()(*turns)
+            learnt = agent.eval()(*turns).logprobs
             told = [response.ids for response in said]
             once = states_read_once(agent.lm, [*rows, *rows], [*told, *told], 0)
             assert_close(once, response_states(agent.lm, *turns).repeat(2, 1), 2e-3)
             for row, response, found in zip(rows, said, learnt, strict=True):
-                ids = torch.tensor([row + response.ids])
-                plain = model(input_ids=ids, use_cache=False).logits[0, len(row) - 1 : -1]
-                wanted = plain.log_softmax(-1).gather(1, ids[0, len(row) :, None]).squeeze(1)
+                wanted = plain_logprobs(model, row, response.ids)
                 off = torch.tensor(response.sampler_logprobs) - wanted
                 assert off.abs().max() < 1e-5
                 assert (found[: len(wanted)] - wanted).abs().max() < 1e-5
@@ -142,7 +141,7 @@ def test_logprobs_and_exact_kl_have_the_gradients_of_plain_passes(kind, slab, mo
     turns = pad_turns([row[:4] for row in rows], [row[4:] for row in rows], 0)
     agent = ActorCriticModel("agent_0", lm)
     states = response_states(reference, *turns).detach()
-    (found, kl), _ = agent(*turns, states, output_head(reference))
+    found, _, _, kl = agent(*turns, states, output_head(reference))
     (found.sum() + kl.square().sum()).backward()
     own = {name: weight.grad for name, weight in lm.named_parameters()}
     lm.zero_grad()

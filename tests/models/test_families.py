@@ -1,6 +1,5 @@
 """Chat models of the families of conf/model, tiny and random: from their prompts to export."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,11 @@ from cory.config import Config
 from cory.episode import Asked
 from cory.models.bundle import ModelBundle
 from cory.runs.export import export_agents
-from tests.support.building import LetterShare, build, steps
+from tests.support.building import LetterShare, build, plain_logprobs, steps
 from tests.support.chat_models import FAMILIES, save_chat_model, varied
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
+from tests.support.rows import write_rows
 
 # what a template puts after an answer that ends a model's turn
 ENDS = {**{family: "<|im_end|>" for family in FAMILIES}, "llama3": "<|eot_id|>",
@@ -38,7 +38,7 @@ def test_a_turn_ends_where_the_template_ends_it(family: str, config_of, tmp_path
 def settings(folder: str, tmp_path: Path, *words: str) -> Config:
     """What a newcomer types with a model and data of their own, and how small it is here."""
     rows = [{"prompt": f"{QUESTION} Add {number}.", "answer": "7"} for number in range(10)]
-    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "mine.jsonl", rows)
     small = ["algorithm.prompts_per_iteration=8", "algorithm.minibatch_size=8", "seed=1",
              "algorithm.sampling.min_response_tokens=6", "algorithm.sampling.max_response_tokens=6",
              "algorithm.epochs=1", "algorithm.kl_estimator=full", "task.max_prompt_tokens=120",
@@ -74,9 +74,7 @@ def test_from_a_prompt_to_an_exported_agent(family: str, way: str, tmp_path, pro
         if family != "smollm3":  # whose template knows no argument for the date
             shown = tokenizer.apply_chat_template(asked, add_generation_prompt=True, **date)
             assert turn.context_ids == shown["input_ids"]
-        ids = torch.tensor([turn.context_ids + turn.response_ids])
-        logits = plain(ids).logits[0, len(turn.context_ids) - 1 : -1]
-        said = logits.log_softmax(-1).gather(1, ids[0, len(turn.context_ids) :, None]).squeeze(1)
+        said = plain_logprobs(plain, turn.context_ids, turn.response_ids)
         torch.testing.assert_close(
             torch.tensor(turn.sampler_logprobs), said, rtol=1e-4, atol=1e-4, check_dtype=False
         )

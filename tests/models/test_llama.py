@@ -14,7 +14,7 @@ from cory.models.lora import adapted_layers
 from cory.models.policy import Policy, PPOPolicy
 from cory.rollout.scheduler import Cast, RollOut
 from tests.models.test_generation import PLAIN
-from tests.support.building import LetterShare, build
+from tests.support.building import LetterShare, build, plain_logprobs
 from tests.support.close import assert_close
 from tests.support.composing import ConfigOf, parsed
 from tests.support.llama import BOS, EOS, LAYERS
@@ -89,10 +89,9 @@ def test_eos_counts_where_it_was_said_and_nowhere_else(agents: Agents) -> None:
     assert batch.attention_mask[0].tolist() == [True] * 6 + [False] * 2
     assert batch.response_mask.tolist() == [[True, True, False, False], [True] * 4]
     assert batch.logprobs[0, 1] < 0 and batch.logprobs[0, 2:].tolist() == [0.0, 0.0]
-    with torch.no_grad():
-        agent.model.activate()
-        logits = agent.model.lm(torch.tensor([[*context, 50, EOS]])).logits[0].log_softmax(-1)
-    assert_close(batch.logprobs[0, :2], torch.stack([logits[3, 50], logits[4, EOS]]), rtol=1e-4)
+    agent.model.activate()
+    expected = plain_logprobs(agent.model.lm, context, [50, EOS])
+    assert_close(batch.logprobs[0, :2], expected, rtol=1e-4)
 
 
 def test_policy_reference_and_value_of_each_agent(agents: Agents, llama: str) -> None:
@@ -107,14 +106,13 @@ def test_policy_reference_and_value_of_each_agent(agents: Agents, llama: str) ->
         batch = agent.annotate([turn(agent, context, response)])
         said.append(batch.logprobs)
         with torch.no_grad():
-            reference = base(ids).logits[0, places].log_softmax(-1)
             agent.model.activate()
             # after the norm that closes Llama's blocks
             states = agent.model.lm.base_model(ids).last_hidden_state
             value = agent.model.value_head(states)[:, places]
             assert_close(agent.model.lm.get_output_embeddings()(states), agent.model.lm(ids).logits)
-        tokens = torch.tensor(response)[:, None]
-        assert_close(batch.ref_logprobs[0], reference.gather(1, tokens)[:, 0], rtol=1e-4)
+        reference = plain_logprobs(base, context, response)
+        assert_close(batch.ref_logprobs[0], reference, rtol=1e-4)
         assert_close(batch.values, value, rtol=1e-4)
         assert (batch.logprobs - batch.ref_logprobs).abs().max() > 1e-3
     assert (said[0] - said[1]).abs().max() > 1e-3

@@ -244,9 +244,8 @@ def test_full_weights_take_the_place_of_the_servers(config_of, tiny_model, tmp_p
     lm.config.tie_word_embeddings = False
     lm.save_pretrained(untied)
     server = VLLMServer(str(untied))
-    words = ["hardware.sampler=vllm", f"hardware.server.address={server.url}", "algorithm=ppo"]
-    words.append(f"run_dir={tmp_path / 'run'}")
-    trainer = build(config_of(*words, f"model.path={untied}"), LetterShare())
+    own = (config_of, server, tmp_path / "run", "algorithm=ppo")
+    trainer = trainer_of(*own, f"model.path={untied}")
     steps(trainer, 0, 1)
     assert server.calls["/collective_rpc"] == 2
     agent = trainer.agents["agent_0"]
@@ -256,7 +255,7 @@ def test_full_weights_take_the_place_of_the_servers(config_of, tiny_model, tmp_p
     assert_close(theirs["transformer.wte.weight"], own["transformer.wte.weight"])
     assert agent.reference("start").served is None  # its weights are not there
     with pytest.raises(ConfigError, match=r"replaces tied embeddings wrongly, as model\.path="):
-        build(config_of(*words))
+        trainer_of(*own)
 
 
 def test_without_vllm_the_user_is_told_where_to_get_it(config_of, tmp_path, monkeypatch) -> None:

@@ -3,7 +3,6 @@
 Chat templates stand around every prompt, once, in training and evaluation alike.
 """
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from cory.models.tokenization import Texts
 from cory.runtime.worker import build_components
 from tests.support.composing import parsed
 from tests.support.llama import BOS, CHAT, llama_tokenizer
+from tests.support.rows import write_rows
 
 TEXT = "I know the word! It is film"
 CHATML = (
@@ -156,8 +156,7 @@ def test_what_a_template_refuses_is_told_in_its_words(llama, config_of, tmp_path
         build_components(config_of(*words))
     # prompts that bring what the template wants are taken
     chats = [[{"role": "system", "content": "Be."}, {"role": "user", "content": x}] for x in "ab"]
-    rows = "".join(json.dumps({"prompt": chat}) + "\n" for chat in chats)
-    (tmp_path / "chats.jsonl").write_text(rows)
+    write_rows(tmp_path / "chats.jsonl", ({"prompt": chat} for chat in chats))
     words += ["task=prompts", f"task.path={tmp_path}/chats.jsonl", "task.held_out_share=0.5"]
     words += ["reward=sentiment_tiny", "algorithm.prompts_per_iteration=1", "evaluation.prompts=1"]
     build_components(parsed(*words, "task.max_prompt_tokens=9", "algorithm.minibatch_size=1"))

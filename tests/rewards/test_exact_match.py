@@ -15,6 +15,7 @@ from cory.rewards.exact_match import ExactMatch
 from cory.tasks import Form
 from cory.tasks.answers import judge_rest
 from tests.support.building import CLASSIFIER, build, measure
+from tests.support.speaking import solo_episodes
 
 
 class LastDigit:
@@ -76,20 +77,13 @@ def sum_of(weights: dict[str, Any], **parts: Any) -> WeightedSum:
     return WeightedSum(settings, task, torch.device("cpu"), RunFacts(Path(), 9))
 
 
-def episodes(*texts: str) -> list[Episode]:
-    return [
-        Episode(Prompt(str(n), "q"), [Turn("agent_0", "solo", 0, "q", text, [1], [2])])
-        for n, text in enumerate(texts)
-    ]
-
-
 def test_scores_are_added_with_their_weights(mine, tiny_judge) -> None:
     tone = CLASSIFIER.replace(path=tiny_judge)
-    rows = episodes("good", "a bad film")
+    rows = solo_episodes("good", "a bad film")
     reward = sum_of({"length": 0.25, "tone": -2}, length=mine("score"), tone=tone)
     reward.at(4)
     reward.score(rows)
-    apart = episodes("good", "a bad film")
+    apart = solo_episodes("good", "a bad film")
     sum_of({}, tone=tone).score(apart)
     for row, alone, length in zip(rows, apart, (4.0, 10.0), strict=True):
         (turn,), (other,) = row.turns, alone.turns

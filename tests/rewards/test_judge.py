@@ -13,6 +13,7 @@ from cory.rewards.judge import Judge
 from tests.support.chat_server import Body, ChatServer, Said, judge, reply
 from tests.support.composing import parsed
 from tests.support.refusals import refusal
+from tests.support.speaking import solo_episodes
 
 Start = Callable[..., tuple[ChatServer, Judge]]
 
@@ -33,16 +34,8 @@ def words(number: int, body: Body) -> Said:
     return reply(f"So it is.\nGrade: {len(body['messages'][-1]['content'].split('|')[1])}")
 
 
-def episodes(*texts: str) -> list[Episode]:
-    return [
-        Episode(Prompt(f"p{n}", f"asked {n}", answer="7"),
-                [Turn("agent_0", "solo", 0, "q", text, [1], [2])])
-        for n, text in enumerate(texts)
-    ]  # fmt: skip
-
-
 def scores(reward: Judge, *texts: str) -> list[float | None]:
-    rows = episodes(*texts)
+    rows = solo_episodes(*texts)
     rows.append(Episode(Prompt("absent", "q"), [Turn("agent_0", "solo", 0, "q", "", [1], [])]))
     reward.score(rows)
     assert rows.pop().turns[0].score is None
@@ -63,7 +56,7 @@ def test_grades_become_scores(start: Start) -> None:
 
 def test_all_messages_of_a_chat_are_shown(start: Start) -> None:
     server, reward = start(words)
-    rows = episodes("abc", "abcd")
+    rows = solo_episodes("abc", "abcd")
     one = {"role": "user", "content": "asked"}
     rows[0].prompt = replace(rows[0].prompt, messages=(one,))
     rows[1].prompt = replace(rows[1].prompt, messages=({"role": "system", "content": "be"}, one))

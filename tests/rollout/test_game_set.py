@@ -2,14 +2,12 @@
 
 import copy
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cory.config import Config
 from cory.episode import Asked
 from cory.games.rules import BROKE_RULES, rules_of
 from cory.rewards.game_outcome import GameOutcome
@@ -22,6 +20,8 @@ from tests.support.building import measure
 from tests.support.composing import ConfigOf
 from tests.support.playing import build_games
 
+ROOMY = [f"algorithm.sampling.{end}_response_tokens=24" for end in ("min", "max")]
+ROOMY.append("task.max_prompt_tokens=40")
 TABOO = rules_of("taboo", "words")
 
 
@@ -92,9 +92,7 @@ def test_token_ids_of_another_model_are_not_learnt(self_play: ConfigOf, tmp_path
         self_play(
             "algorithm.iterations=1",
             f"algorithm.games={path}",
-            # what a random model says is often written with more tokens than it said it with
-            "algorithm.sampling.min_response_tokens=24",
-            *("algorithm.sampling.max_response_tokens=24", "task.max_prompt_tokens=40"),
+            *ROOMY,  # what a random model says is often written with more tokens than it said
         )
     )
     trainer.step(0)
@@ -127,9 +125,7 @@ def test_games_in_the_form_of_spag_s_released_files_are_learnt(self_play, tmp_pa
     trainer = build_games(
         self_play(
             *("algorithm.iterations=1", f"algorithm.games={path}", "algorithm.threshold=0"),
-            *("export_examples=true", "algorithm.prompts_per_iteration=3"),
-            "algorithm.sampling.min_response_tokens=24",
-            *("algorithm.sampling.max_response_tokens=24", "task.max_prompt_tokens=40"),
+            *("export_examples=true", "algorithm.prompts_per_iteration=3", *ROOMY),
         )
     )
     found = trainer.step(0)
@@ -156,20 +152,8 @@ def test_only_broken_rules_lose_a_game(spag: ConfigOf) -> None:
     )
 
 
-Build = Callable[..., tuple[OfflineTrainer, Config]]
-
-
-@pytest.fixture
-def trainer_of(spag: ConfigOf) -> Build:
-    def build(*words: str) -> tuple[OfflineTrainer, Config]:
-        config = spag("evaluation.probes=[]", "algorithm.threshold=-0.5", *words)
-        return build_games(config), config
-
-    return build
-
-
-def test_one_agent_of_another_run_at_a_time_is_in_memory(trainer_of: Build) -> None:
-    opponents: Any = trainer_of()[0].evaluate.opponents  # type: ignore[attr-defined]
+def test_one_agent_of_another_run_at_a_time_is_in_memory(spag: ConfigOf) -> None:
+    opponents: Any = build_games(spag()).evaluate.opponents  # type: ignore[attr-defined]
     own = {*opponents.actors}
     opponents.others = {"im": object, "spag_1": object}  # how to load them
     for name in opponents.others:
@@ -180,8 +164,10 @@ def test_one_agent_of_another_run_at_a_time_is_in_memory(trainer_of: Build) -> N
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_the_reference_is_kept_where_it_plays(trainer_of, tmp_path, kept: bool) -> None:
-    trainer, config = trainer_of(*(["algorithm.opponents.start=start"] if kept else []))
+def test_the_reference_is_kept_where_it_plays(self_play, tmp_path, kept: bool) -> None:
+    words = ["algorithm.opponents.start=start"] if kept else []
+    config = self_play("evaluation.probes=[]", *words)
+    trainer = build_games(config)
     bundle = trainer.policy.bundle
     devices = {parameter.device.type for parameter in bundle.pretrained.parameters()}
     assert devices == ({"cpu"} if kept else {"meta"})

@@ -12,8 +12,8 @@ from cory.config import Config, ConfigError
 from cory.episode import Asked
 from cory.models.bundle import ModelBundle
 from cory.models.policy import PPOPolicy
-from cory.runs.export import export_agents, start_from
-from tests.support.building import LetterShare, build
+from cory.runs.export import start_from
+from tests.support.building import LetterShare, build, leave_run
 from tests.support.commands import metrics
 from tests.support.composing import ConfigOf
 from tests.support.refusals import refusal
@@ -34,22 +34,13 @@ def greedy(agent: PPOPolicy) -> list[int]:
     return turn.response_ids
 
 
-def finished(run_dir: Path, agents: dict[str, PPOPolicy], config: Config) -> None:
-    """Leave a run directory as a finished run leaves it."""
-    adapter = config.model.adapter.model_dump()
-    model = {"path": config.model.path, "sharing": config.model.sharing, "adapter": adapter}
-    algorithm = {"name": "ppo", "advantages": config.algorithm.advantages}
-    (run_dir / "config.yaml").write_text(json.dumps({"model": model, "algorithm": algorithm}))
-    export_agents(agents, config, run_dir)
-
-
 @pytest.mark.parametrize("stage", [0, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_a_run_starts_from_the_agents_of_another(config_of, tmp_path, sharing, stage) -> None:
     settings = [f"model.sharing={sharing}", f"hardware.zero_stage={stage}", *FAR]
     config = config_of(*settings)
     theirs = trained(config)
-    finished(tmp_path, theirs, config)
+    leave_run(theirs, config, tmp_path)
     ours = build(config_of(*settings, "seed=7", f"init_from={tmp_path}"), reward=LetterShare())
     for name, agent in ours.agents.items():
         with agent.engine.whole(), theirs[name].engine.whole():
@@ -72,7 +63,7 @@ def test_a_run_starts_from_the_agents_of_another(config_of, tmp_path, sharing, s
 @pytest.mark.parametrize("sharing", ["copies", "adapters"])
 def test_the_kl_may_be_to_what_each_agent_began_as(config_of, tmp_path, sharing, stage) -> None:
     settings = [f"model.sharing={sharing}", *FAR]
-    finished(tmp_path, trained(config_of(*settings)), config_of(*settings))
+    leave_run(trained(config_of(*settings)), config_of(*settings), tmp_path)
     settings += [f"init_from={tmp_path}", f"hardware.zero_stage={stage}", "seed=7"]
     ours = build(config_of(*settings, "model.reference=init_from"), reward=LetterShare())
     before = {name: greedy(agent) for name, agent in ours.agents.items()}
@@ -97,7 +88,7 @@ def test_a_run_starts_from_agents_with_and_without_value_heads(
 ) -> None:
     config = config_of(*theirs)
     before = trained(config)
-    finished(tmp_path, before, config)
+    leave_run(before, config, tmp_path)
     agent = tmp_path / "agents" / "agent_0"
     assert (agent / "value_head.safetensors").exists() == (not theirs)
     fresh = build(config_of(*ours, "seed=7"), reward=LetterShare()).agents
@@ -124,7 +115,7 @@ def test_one_agent_serves_all_and_several_serve_as_many(config_of, tmp_path) -> 
     alone, pair = tmp_path / "alone", tmp_path / "pair"
     for folder, config in ((alone, single), (pair, config_of())):
         folder.mkdir()
-        finished(folder, trained(config), config)
+        leave_run(trained(config), config, folder)
     agents = build(config_of(f"init_from={alone}"), reward=LetterShare()).agents
     first, second = (agent.model.lm.state_dict() for agent in agents.values())
     assert all(torch.equal(first[key], second[key]) for key in first)

@@ -18,6 +18,7 @@ from cory.runs.run_dir import (
     unfinished_run,
     write_settings,
 )
+from tests.support.commands import files_of
 from tests.support.composing import compose_config
 from tests.support.refusals import refusal
 
@@ -38,10 +39,6 @@ def one_file(name: str, content: bytes = b"mine") -> Callable[[Path], None]:
         (folder / name).write_bytes(content)
 
     return make
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +110,7 @@ def test_a_run_goes_on_and_once_it_is_finished_stays_as_it_is(tmp_path: Path, ca
     begun(run_dir, compose_config())
     (run_dir / RECORD).write_text("{}")
     assert not started(run_dir) and "is complete" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match=r"a run with algorithm\.iterations=32, not 41"):
+    with pytest.raises(ConfigError, match=r"a run with algorithm\.iterations=24, not 41"):
         started(run_dir, "algorithm.iterations=41")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scripts import kill_test
-from tests.support.commands import last_wins, metrics
+from tests.support.commands import FAILS_ONCE, files_of, last_wins, metrics
 from tests.support.warm import WarmCommand
 
 pytestmark = pytest.mark.slow
@@ -113,17 +113,6 @@ EVEN = (
     *("algorithm.kl_controller=adaptive", "algorithm.minibatch_size=4"),
     *("reward=python", "reward.function=mine.py:score"),
 )
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder by its name there."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
 # Roll-outs that draw prompts again.
 AGAIN = (
     *("evaluate_every=2", "samples_every=2", "checkpoint_every=1"),
@@ -132,26 +121,6 @@ AGAIN = (
     *("algorithm.resample_equal_groups=2", "algorithm.minibatch_size=4"),
     "algorithm.credit=counterfactual",
 )
-# They raise in the evaluation after the second iteration, where there is a file `fails`.
-MINE = """
-from pathlib import Path
-
-def look(done):
-    if done == 2 and Path("fails").exists():
-        Path("fails").unlink()
-        raise ValueError("it fails once")
-
-def score(completions, trainer_state, **columns):
-    look(trainer_state.global_step)
-    return [text.count("e") / 10 for text in completions]
-
-async def play(prompt, team):
-    look(team.iteration)
-    first, second = await team.one.say(prompt.text), await team.two.say(prompt.text)
-    return float("e" in first.text + second.text)
-"""
-
-
 PAIR = (
     *(*EVEN, "members.agent_1.model.path=asset:tiny_2x", "members.agent_1.learning_rate=1e-3"),
     *("members.agent_1.sampling.min_response_tokens=2", "members.agent_0.kl_coef=0.1"),
@@ -167,7 +136,7 @@ def test_a_run_that_failed_ends_as_if_it_had_not(short, tmp_path, words: tuple[s
     def run(run_dir: str) -> WarmCommand:
         return WarmCommand(tmp_path, last_wins([*own, f"run_dir={run_dir}"]))
 
-    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "mine.py").write_text(FAILS_ONCE)
     whole = run("whole")
     assert whole.wait() == 0, whole.err
     drawn = [line.get("rollout/prompts_redrawn", 1) for line in metrics(tmp_path / "whole")]
@@ -182,7 +151,7 @@ def test_a_run_that_failed_ends_as_if_it_had_not(short, tmp_path, words: tuple[s
     assert "goes on with the run in x" in again.out
     for name in ("metrics.jsonl", "samples.jsonl"):
         assert (tmp_path / "x" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert files(tmp_path / "x/agents") == files(tmp_path / "whole/agents")
+    assert files_of(tmp_path / "x/agents") == files_of(tmp_path / "whole/agents")
     assert not (tmp_path / "x" / "checkpoints").exists()
     once_more = run("x")
     assert once_more.wait() == 0 and "is complete" in once_more.out

@@ -118,6 +118,14 @@ def after_two_steps(trainer: PPOTrainer) -> tuple[PPOPolicy, Batch]:
     return agent, agent.annotate(turns)
 
 
+@torch.no_grad()
+def plain_logprobs(lm: Any, context: Sequence[int], said: Sequence[int]) -> Tensor:
+    """Of each token of a response, by a pass of the library over this row alone."""
+    ids = torch.tensor([[*context, *said]])
+    logits = lm(input_ids=ids, use_cache=False).logits[0, len(context) - 1 : -1]
+    return logits.log_softmax(-1).gather(1, torch.tensor([*said])[:, None]).squeeze(1)  # type: ignore[no-any-return]
+
+
 def gradient_norm(loss: Tensor, agent: PPOPolicy) -> float:
     gradients = torch.autograd.grad(loss, [*agent.engine.trainable.values()], allow_unused=True)
     return sum(float((g**2).sum()) for g in gradients if g is not None) ** 0.5

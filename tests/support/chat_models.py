@@ -91,21 +91,25 @@ FAMILIES = {
 }
 
 
-def chat_tokenizer(family: str) -> PreTrainedTokenizerFast:
-    """A tokenizer of some 300 tokens with the family's special ones and its chat template."""
-    own = FAMILIES[family]
+def byte_level(texts: list[str], special: list[str], size: int) -> Tokenizer:
+    """Byte-level BPE of so many tokens."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
-    bpe.train_from_iterator(
-        SENTENCES,
-        trainers.BpeTrainer(
-            vocab_size=256 + len(own.special) + 24,
-            special_tokens=own.special,
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        ),
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
     )
+    bpe.train_from_iterator(texts, trainer)
+    return bpe
+
+
+def chat_tokenizer(family: str) -> PreTrainedTokenizerFast:
+    """A tokenizer of some 300 tokens with the family's special ones and its chat template."""
+    own = FAMILIES[family]
+    bpe = byte_level(SENTENCES, own.special, 256 + len(own.special) + 24)
     bpe.add_tokens(own.words)
     if own.adds_bos:
         bpe.post_processor = processors.TemplateProcessing(

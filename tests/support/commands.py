@@ -19,6 +19,24 @@ FORKS = "CORY_TEST_FORKS"  # environment: a folder in which forks sign on
 PATIENCE = 150  # seconds; on a busy machine imports alone may take half a minute
 SOON = 25  # seconds; torch's agent kills after 30 what has not ended by itself
 
+# they raise in the evaluation after the second iteration, where there is a file `fails`
+FAILS_ONCE = """
+from pathlib import Path
+
+def look(done):
+    if done == 2 and Path("fails").exists():
+        Path("fails").unlink()
+        raise ValueError("it fails once")
+
+def score(completions, trainer_state, **columns):
+    look(trainer_state.global_step)
+    return [text.count("e") / 10 for text in completions]
+
+async def play(prompt, team):
+    look(team.iteration)
+    first, second = await team.one.say(prompt.text), await team.two.say(prompt.text)
+    return float("e" in first.text + second.text)
+"""
 
 if FORKS not in os.environ:  # not in a process that a test has started
     os.environ[FORKS] = tempfile.mkdtemp(prefix="cory_forks_")
@@ -92,6 +110,11 @@ def metrics(run_dir: Path) -> list[dict[str, Any]]:
     """What a run has recorded so far."""
     path = run_dir / "metrics.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder by its name there."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def sign_on(run_dir: str, rank: str | None) -> None:

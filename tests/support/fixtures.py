@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 from hydra.core.singleton import Singleton
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     DistilBertConfig,
     DistilBertForSequenceClassification,
@@ -25,6 +24,7 @@ from cory.models.engine import start_process_group
 from cory.models.loading import load_language_model, load_tokenizer
 from cory.runs.signals import STOP_FILE
 from tests.support.building import SMALL, asked, small_config
+from tests.support.chat_models import byte_level
 from tests.support.commands import last_wins
 from tests.support.composing import ConfigOf
 from tests.support.llama import save_llama
@@ -41,16 +41,7 @@ WORDS = "I can make this sentence ‘ ’ more positive: the movie was a good fi
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
     """Byte-level BPE of about 300 tokens."""
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=320,
-        special_tokens=[END],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    bpe.train_from_iterator([WORDS] * 2, trainer)
+    bpe = byte_level([WORDS] * 2, [END], 320)
     return PreTrainedTokenizerFast(
         tokenizer_object=bpe, eos_token=END, pad_token=END, model_max_length=LONGEST
     )

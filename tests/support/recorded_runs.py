@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support.rows import write_rows
+
 
 def record_run(
     run_dir: Path,
@@ -20,12 +22,11 @@ def record_run(
     scores: lines of prompt_scores.jsonl; samples: of samples.jsonl
     settings: beside `experiment: mine` and `seed: 0`
     """
-    run_dir.mkdir(parents=True)
     lines = [{"iteration": number, **line} for number, line in enumerate(metrics)]
     files = {"metrics": lines, "prompt_scores": scores, "samples": samples}
+    run_dir.mkdir(parents=True)
     for name, content in files.items():
-        text = "".join(json.dumps(line) + "\n" for line in content)
-        (run_dir / f"{name}.jsonl").write_text(text)
+        write_rows(run_dir / f"{name}.jsonl", content)
     stored = {"experiment": "mine", "scale": "paper", "seed": 0, **settings}
     (run_dir / "config.yaml").write_text(json.dumps(stored))
     if finished:

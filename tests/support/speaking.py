@@ -11,6 +11,12 @@ from cory.rewards import Reward
 from cory.rollout.scheduler import Play, RollOut
 
 
+def solo_episodes(*texts: str) -> list[Episode]:
+    """A prompt for each text, which is all that is said about it; the answer is 7."""
+    turns = [Turn("agent_0", "solo", 0, "q", text, [1], [2]) for text in texts]
+    return [Episode(Prompt(f"p{n}", f"asked {n}", "7"), [turn]) for n, turn in enumerate(turns)]
+
+
 class Script:
     """Every actor that a play may name; `shown` has what each was shown, batch by batch.
 

@@ -10,6 +10,7 @@ from cory.functional.losses import self_play_loss
 from cory.trainers import offline
 from cory.trainers.offline import OfflineExample, OfflineTrainer, response_logprobs
 from cory.trainers.sanity_checks import FirstUpdateError
+from tests.support.building import plain_logprobs
 from tests.support.composing import ConfigOf
 from tests.support.playing import IMITATION, build_games, game_config, played, write_games
 from tests.support.rows import write_rows
@@ -45,11 +46,7 @@ def imitation(config_of: ConfigOf, tiny_model: str, tmp_path: Path) -> ConfigOf:
 def logprob(trainer: OfflineTrainer, said: OfflineExample) -> float:
     """Mean log-probability of an utterance's tokens, by the library alone."""
     lm = trainer.policy.model.lm.eval()
-    ids = torch.tensor([[*said.context_ids, *said.response_ids]])
-    with torch.no_grad():
-        logp = lm(input_ids=ids).logits[0].log_softmax(-1)
-    places = range(len(said.context_ids), ids.shape[1])
-    return sum(logp[p - 1, ids[0, p]].item() for p in places) / len(said.response_ids)
+    return float(plain_logprobs(lm, said.context_ids, said.response_ids).mean())
 
 
 def test_imitation_loss_by_hand(imitation: ConfigOf) -> None:
