@@ -251,8 +251,8 @@ def test_full_weights_take_the_place_of_the_servers(config_of, tiny_model, tmp_p
     agent = trainer.agents["agent_0"]
     assert agent.served
     agent.served.publish(agent)
-    theirs, own = server.model.state_dict(), agent.model.lm.state_dict()
-    assert_close(theirs["transformer.wte.weight"], own["transformer.wte.weight"])
+    theirs, ours = server.model.state_dict(), agent.model.lm.state_dict()
+    assert_close(theirs["transformer.wte.weight"], ours["transformer.wte.weight"])
     assert agent.reference("start").served is None  # its weights are not there
     with pytest.raises(ConfigError, match=r"replaces tied embeddings wrongly, as model\.path="):
         trainer_of(*own)
