@@ -42,6 +42,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("algorithm.clip_rang=0.1", MISSPELT),
         ("--config-dir={tmp} experiment=typo", MISSPELT),
         ("modl=tiny", "modl is not a setting; did you mean model?"),
+        ("iterations=3", "iterations is not a setting; did you mean algorithm.iterations?"),
         ("model.template.mood=1", "model.template.mood: an argument of a chat template's"),
         ("algorithm=ppo algorithm.swap_every=3", "algorithm.swap_every is not a setting"),
         ("fidelity=official_cory algorithm=ppo", "algorithm.official_swap is not a setting"),

@@ -196,7 +196,8 @@ def lines_of(error: ValidationError, values: Mapping[str, Any]) -> list[str]:
     """
     mistakes = list(_mistakes(error))
     extra = {key for key, mistake in mistakes if mistake["type"] == "extra_forbidden"}
-    known = [path for path in flat(values) if path not in extra]
+    refused = tuple(f"{key}." for key in extra)  # with all that is below
+    known = [path for path in flat(values) if not f"{path}.".startswith(refused)]
     return [_line(key, mistake, known) for key, mistake in mistakes]
 
 
@@ -236,9 +237,9 @@ def meant(key: str, known: Collection[str]) -> str:
     whole = [path for path in known if path.endswith(f".{key}")]
     beside = [path for path in known if path.rpartition(".")[0] == group]
     inside = [path for path in known if path.startswith(f"{group}.")]
-    for paths in (beside, inside, whole, known):
+    for paths, like in ((whole, 0.6), (beside, 0.6), (inside, 0.6), (known, 0.8)):
         ends = {path.rpartition(".")[2]: path for path in reversed(list(paths))}
-        for end in difflib.get_close_matches(leaf, ends, n=1):
+        for end in difflib.get_close_matches(leaf, ends, n=1, cutoff=like):
             return f"; did you mean {ends[end]}?"
     return ""
 

@@ -42,6 +42,7 @@ from cory.runs.files import read_lines, write_whole
 from cory.runs.run_dir import METRICS, RECORD, SCORES, read_settings, runs_below
 
 MOST_AGENTS = 4  # whose KL is shown
+LEAST_SEEDS = 3  # below, two that happen to agree would pass for certainty
 APART = 0.05  # share by which two costs may differ and count as equal
 COSTS = {"tokens sampled": "^rollout/tokens$", "optimiser steps": "^ppo/steps/"}
 # the team's final answer: the first of these that it has; and the single agent's beside it
@@ -135,6 +136,8 @@ def comparison_text(table: pd.DataFrame, metrics: Sequence[str]) -> str:
         )
     if (table["seeds"] == 1).all():
         note += "\none run in each row: nothing says how much seeds differ; add some, as seed=0,1,2"
+    elif (table["seeds"] < LEAST_SEEDS).any():
+        note += f"\nof fewer than {LEAST_SEEDS} seeds nothing is told: two may agree by chance"
     return "\n\n".join(filter(None, [*blocks, note, what_rose(table, metrics)]))
 
 
@@ -144,10 +147,29 @@ def what_rose(table: pd.DataFrame, metrics: Sequence[str]) -> str:
     for metric in metrics:
         groups: dict[str, list[str]] = {}
         for name, row in table.loc[metric].dropna(subset=["change_low"]).iterrows():
-            groups.setdefault(way(row["change_low"], row["change_high"]), []).append(str(name))
+            told = verdict(row["change_low"], row["change_high"], row["seeds"])
+            groups.setdefault(told, []).append(str(name))
         said = "; ".join(f"{told} in {', '.join(names)}" for told, names in groups.items())
         lines += [f"{title(metric)[0].upper()}{title(metric)[1:]}: {said}"] if said else []
     return "\n".join(lines)
+
+
+def verdict(low: float, high: float, seeds: float) -> str:
+    """As `way`; undecided of fewer than LEAST_SEEDS."""
+    return way(low, high) if seeds >= LEAST_SEEDS else "undecided"
+
+
+def unlike_rewards(run_dirs: Sequence[Path]) -> str:
+    """A note where the runs have different rewards; else empty."""
+    keys = ("reward.name", "reward.function")
+    found = {tuple(OmegaConf.select(read_settings(run), key) for key in keys) for run in run_dirs}
+    said = "note: the runs have different rewards, so their scores cannot be compared"
+    return said if len(found) > 1 else ""
+
+
+def remarks(run_dirs: Sequence[Path], scores: Sequence[str] = ()) -> str:
+    """What stands below a comparison: `unlike_rewards` and `worth_text`."""
+    return "\n\n".join(filter(None, [unlike_rewards(run_dirs), worth_text(run_dirs, scores)]))
 
 
 def _change(row: pd.Series) -> list[str]:
@@ -164,7 +186,7 @@ def _difference(row: pd.Series) -> list[str]:
     size = f"{row['difference']:+.3f}{few}"
     if np.isnan(row["low"]):
         return [size, "", ""]
-    told = way(row["low"], row["high"]) != "undecided"
+    told = verdict(row["low"], row["high"], row["pairs"]) != "undecided"
     needed = "> 1000" if np.isnan(row["needed"]) else f"{max(row['needed'], row['pairs'] + 1):.0f}"
     return [size, interval_text(row["low"], row["high"]), "told" if told else needed]
 
@@ -264,9 +286,10 @@ def answer(differences: pd.Series) -> str:
     if interval is None:
         return f"undecided: difference {size:+.3f}, and nothing says how much seeds differ"
     low, high = interval
-    if low > 0:
+    told = verdict(low, high, len(differences))
+    if told == "rose":
         return f"the team is better by {size:.3f} ({low:.3f} to {high:.3f})"
-    if high < 0:
+    if told == "fell":
         return f"not better: the team is worse by {-size:.3f} ({-high:.3f} to {-low:.3f})"
     needed = pairs_needed(differences)
     more = f"about {max(needed, len(differences) + 1)}" if needed else "more than 1000"
@@ -321,8 +344,8 @@ def main() -> None:
         patterns = args.metric.split(",") if args.metric else []
         asked = chosen([*table.index.unique("metric")], patterns)
         print(comparison_text(table, asked or metrics))
-        if line := worth_text(run_dirs, args.worth.split(",") if args.worth else ()):
-            print(f"\n{line}")
+        if said := remarks(run_dirs, args.worth.split(",") if args.worth else ()):
+            print(f"\n{said}")
         if args.csv:
             table.to_csv(args.csv)
         if args.curves:

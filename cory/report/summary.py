@@ -179,6 +179,10 @@ def hints(
             f"evaluation.prompts: beside the interval over {asked} prompts the change is small; "
             f"{max(4 * asked, LEAST_PROMPTS)} would halve it"
         )
+    elif 0 < asked < LEAST_PROMPTS:  # all that there are
+        found.append(
+            f"task.held_out_share: {asked} held-out prompts tell nothing; {LEAST_PROMPTS} may do"
+        )
     if one_seed:
         found.append("seed: this is one run; -m seed=0,1,2 shows how much seeds differ")
     return found

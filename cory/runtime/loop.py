@@ -40,6 +40,7 @@ SHOWN = {
 UNTRAINED = {"before training: held-out reward": r"before/score/.+"}  # until iteration 1 ends
 LINE_EVERY = 10.0  # seconds between lines of progress in a file, at least
 MOST_VALUES = 3  # of a kind that are shown one by one
+UNNAMED = re.compile(r"(agent|turn)_\d+|reward|kl|loss|accuracy.*|win rate|before.*")
 
 
 @dataclass
@@ -237,18 +238,21 @@ class Lines(io.TextIOBase):
 
 
 def progress(metrics: Metrics, kinds: Mapping[str, str] = SHOWN) -> str:
-    """What the bar says: of each kind its values, or the mean of more than three.
+    """What the bar says: of each kind its values, or the mean of more than three; whose, by name.
 
     metrics: the latest value of each metric
     kinds: as SHOWN
     """
     parts = []
     for kind, pattern in kinds.items():
-        values = [value for name, value in metrics.items() if re.fullmatch(pattern, name)]
-        if len(values) > MOST_VALUES:
-            kind, values = f"mean {kind}", [mean(values)]
-        if values:
-            parts.append(" ".join([kind, *(f"{value:.2f}" for value in values)]))
+        found = {name: value for name, value in metrics.items() if re.fullmatch(pattern, name)}
+        if len(found) > MOST_VALUES:
+            kind, found = f"mean {kind}", {kind: mean([*found.values()])}
+        said = [kind]
+        for name, value in found.items():
+            who = name.rpartition("/")[2]
+            said += [f"{value:.2f}" if UNNAMED.fullmatch(who) else f"{who} {value:.2f}"]
+        parts += [" ".join(said)] if found else []
     return " | ".join(parts)
 
 

@@ -267,10 +267,10 @@ def say_end(run_dirs: Sequence[Path], folder: Path, began: float, mark: str = ""
     print(f"\n{len(done)} of {len(run_dirs)} runs finished; {minutes}:{rest:02d} elapsed")
     if len(done) > 1:
         # pandas and scipy: only at the end
-        from cory.report.compare import compared, comparison_text, worth_text  # noqa: PLC0415
+        from cory.report.compare import compared, comparison_text, remarks  # noqa: PLC0415
 
         table, metrics = compared(done)
-        text = f"{comparison_text(table, metrics)}\n\n{worth_text(done)}".rstrip()
+        text = f"{comparison_text(table, metrics)}\n\n{remarks(done)}".rstrip()
         write_whole(folder / f"comparison{mark}.txt", f"{text}\n")
         write_whole(folder / f"comparison{mark}.csv", table.to_csv())
         print(f"\n{text}\n\nwritten to {folder / f'comparison{mark}.txt'}, every metric to .csv")

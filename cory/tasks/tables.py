@@ -138,7 +138,8 @@ def _json_lines(file: Path) -> Rows:
         try:
             rows.append(json.loads(line))
         except ValueError as error:
-            raise ValueError(f"line {number}: {error}") from None
+            said = error if line.strip() else "it is empty"
+            raise ValueError(f"line {number}: {said}") from None
     return rows
 
 

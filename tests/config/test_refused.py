@@ -357,3 +357,10 @@ def test_secrets_are_not_printed(mistake: str) -> None:
     key = mistake.partition("=")[0]
     assert str(refused.value).startswith(f"reward.endpoint.{key}: must ")
     assert "sk-123" not in str(refused.value)
+
+
+def test_neither_what_is_refused_nor_something_unlike_it_is_suggested() -> None:
+    with pytest.raises(ConfigError) as refused:
+        parsed("experiment=spag/llama2_im", "algorithm=grpo")
+    names = [f"algorithm.{name} is not a setting" for name in ("endpoint", "opponents")]
+    assert str(refused.value).splitlines() == names

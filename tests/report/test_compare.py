@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from cory.report.compare import compared, comparison_text, main, what_rose
+from cory.report.compare import compared, comparison_text, main, remarks, what_rose
 from cory.report.plots import curves_of, draw_run, main_metrics
 from cory.report.runs import group_runs, settings_of
 from tests.support.recorded_runs import record_run
@@ -88,14 +88,29 @@ def test_a_group_changes_from_what_its_own_runs_began_with(tmp_path: Path) -> No
     assert note == "mean ± standard deviation, and intervals, over seeds"  # nothing differs here
     assert said == "Held-out reward, agent 0: rose in mine"
     ways = pd.DataFrame(
-        {"change_low": [-2.0, -1.0, 1.0, math.nan], "change_high": [-1.0, 1.0, 2.0, math.nan]},
-        index=pd.MultiIndex.from_product([[SCORE], ["a", "b", "c", "one seed"]]),
+        {
+            "change_low": [-2.0, -1.0, 1.0, math.nan, 1.0],
+            "change_high": [-1.0, 1.0, 2.0, math.nan, 2.0],
+            "seeds": [3, 3, 3, 1, 2],
+        },
+        index=pd.MultiIndex.from_product([[SCORE], ["a", "b", "c", "one seed", "two seeds"]]),
     )
-    said = "Held-out reward, agent 0: fell in a; undecided in b; rose in c"
+    said = "Held-out reward, agent 0: fell in a; undecided in b, two seeds; rose in c"
     assert what_rose(ways, [SCORE]) == said
     single, _ = compared(runs[:1])
     assert single.loc[(SCORE, "mine"), "change"] == pytest.approx(0.3)
     assert math.isnan(single.loc[(SCORE, "mine"), "change_low"])
+
+
+def test_scores_of_different_rewards_are_not_compared_in_silence(tmp_path: Path) -> None:
+    names = [("python", "a.py:f"), ("python", "a.py:g"), ("judge", None), ("judge", None)]
+    runs = [
+        run(tmp_path / str(n), 0.0, reward={"name": name, "function": function})
+        for n, (name, function) in enumerate(names)
+    ]
+    assert remarks(runs[2:]) == ""
+    for pair in (runs[:2], runs[1:3]):
+        assert "different rewards" in remarks(pair)
 
 
 def test_seeds_that_only_one_row_has_make_no_pairs(tmp_path: Path) -> None:

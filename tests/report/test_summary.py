@@ -111,6 +111,8 @@ def test_hints(tmp_path: Path) -> None:
     few = before_after(trained(tmp_path / "fewer", [0.9, 1.1] * 9))  # too few to say that it rose
     (hint,) = hints(few, pd.DataFrame(), one_seed=False, prompts=18)
     assert hint.endswith("72 would halve it")
+    (hint,) = hints(few, pd.DataFrame(), one_seed=False, prompts=None)  # all that there are
+    assert hint == "task.held_out_share: 18 held-out prompts tell nothing; 20 may do"
 
 
 def test_the_end_of_a_run_is_printed_and_drawn(tmp_path: Path, capsys) -> None:

@@ -124,3 +124,5 @@ def test_progress_shows_agents_and_not_their_roles() -> None:
     assert progress(metrics) == "reward 0.25 0.50 | kl 1.00"
     more = {f"objective/score/agent_{n}": 0.25 for n in range(4)}
     assert progress(more) == "mean reward 0.25"
+    named = {"objective/score/asker": 0.5, "objective/score/teller": 0.0, "verifier/accuracy": 1.0}
+    assert progress(named) == "reward asker 0.50 teller 0.00 | accuracy 1.00"

@@ -103,13 +103,15 @@ def test_cells_of_a_csv_file_are_the_texts_that_stand_there(make: Make, tmp_path
     assert [p.answer for p in found] == ["007", "4", "0.5", "NA", "1e3", "a,\r\nb"]
     # an empty cell is missing
     assert {p.columns["v"] for p in found} == {None}
-    for content, said in (
-        ("prompt,gold\na,b,c\n", "a.csv: row 1 must be an object with the file's keys"),
-        ('prompt,gold\na,"b\n', "a.csv: cannot be read: unexpected"),
+    for file, content, said in (
+        ("a.csv", "prompt,gold\na,b,c\n", "a.csv: row 1 must be an object with the file's keys"),
+        ("a.csv", 'prompt,gold\na,"b\n', "a.csv: cannot be read: unexpected"),
+        ("a.jsonl", '{"prompt": "a"}\n\n{"prompt": "b"}\n', "cannot be read: line 2: it is empty$"),
+        ("a.jsonl", '{"prompt": "a"}\n{"prompt": \n', "cannot be read: line 2: Expecting value"),
     ):
-        (tmp_path / "a.csv").write_text(content)
+        (tmp_path / file).write_text(content)
         with pytest.raises(ConfigError, match=said):
-            make(*words)
+            make(*words[1:], f"task.path={file}")
 
 
 def test_a_folder_has_a_file_for_each_split(make: Make, tmp_path: Path) -> None:
