@@ -157,7 +157,10 @@ def prepare(run_dir: Path, cfg: DictConfig, words: list[str]) -> bool:
         if whole:
             print(f"{run_dir} is complete; delete it to run it again")
             return False
-        print(f"goes on with the run in {run_dir} (delete it to start afresh)")
+        saved = (file.parent.name for file in (run_dir / CHECKPOINTS).glob(f"*/{MANIFEST}"))
+        done = max(map(int, saved), default=0)
+        where = f"after iteration {done}" if done else "from its start, as nothing was saved"
+        print(f"goes on with the run in {run_dir} {where} (delete it to start afresh)")
     write_settings(run_dir, cfg, words)
     return True
 

@@ -106,7 +106,8 @@ def test_a_run_goes_on_and_once_it_is_finished_stays_as_it_is(tmp_path: Path, ca
     assert started(run_dir) and capsys.readouterr().out == ""
     begun(run_dir, compose_config())
     assert started(run_dir)
-    assert capsys.readouterr().out.startswith(f"goes on with the run in {run_dir}")
+    where = f"goes on with the run in {run_dir} from its start"
+    assert capsys.readouterr().out.startswith(where)
     begun(run_dir, compose_config())
     (run_dir / RECORD).write_text("{}")
     assert not started(run_dir) and "is complete" in capsys.readouterr().out

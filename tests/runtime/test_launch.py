@@ -112,7 +112,8 @@ def test_a_signal_saves_and_the_same_command_goes_on_with_the_run(
 
     again = train(*words)
     assert again.wait() == 0, again.err
-    assert f"goes on with the run in {run_dir} (delete it to start afresh)" in again.out
+    said = f"goes on with the run in {run_dir} after iteration {len(before)} (delete it to start"
+    assert said in again.out
     after = metrics(run_dir)
     assert after[: len(before)] == before and len(after) == 12
     assert (run_dir / "record.json").exists() and list(runs.iterdir()) == [run_dir]
