@@ -75,6 +75,7 @@ SUMS = [
     *("algorithm.minibatch_size=4", "algorithm.learning_rate=1e-4"),
     *("algorithm.sampling.min_response_tokens=12", "algorithm.sampling.max_response_tokens=12"),
     *("evaluation.prompts=6", "evaluation.samples=3", "checkpoint_every=0"),
+    "seed=5",  # with which both iterations have answers of both kinds
 ]
 SMALL_PASSES = ["hardware.microbatch_size=1", "hardware.rollout_batch_size=3"]
 SPLIT_IN_TWO = ["hardware=cpu2", "hardware.zero_stage=3"]
@@ -199,4 +200,4 @@ def test_these_runs_learn(trajectories: dict[str, list[dict[str, Any]]]) -> None
         ]
         assert losses[0] and losses[0] != losses[1]
     # the last minibatch is filled up
-    assert trajectories["verifier"][0]["verifier/examples"] % 4 > 0
+    assert any(line["verifier/examples"] % 4 for line in trajectories["verifier"])
