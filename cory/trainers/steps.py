@@ -1,5 +1,6 @@
 """What all trainers share: minibatches and optimiser steps on them, time, kept state."""
 
+import copy
 import json
 import math
 import time
@@ -167,12 +168,12 @@ class Resumable:
     def state_dict(self) -> dict[str, Any]:
         """All that an iteration changes except weights and optimisers, which the engines keep."""
         states = {name: part.state_dict() for name, part in self.parts().items()}
-        return states | {name: getattr(self, name) for name in self.kept}
+        return states | {name: copy.deepcopy(getattr(self, name)) for name in self.kept}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, part in self.parts().items():
             part.load_state_dict(state[name])
-        vars(self).update({name: state[name] for name in self.kept})
+        vars(self).update({name: copy.deepcopy(state[name]) for name in self.kept})
 
 
 def export_examples(run_dir: Path, iteration: int, policy: str, rows: Iterable[Line]) -> None:

@@ -10,7 +10,7 @@ import torch
 from cory import distributed
 from cory.config import BatchPlan, ConfigError, PPOConfig, SupervisedConfig, plan_of
 from cory.episode import Batch
-from cory.trainers.steps import Stage, add_step, minibatches, optimiser_step, paced
+from cory.trainers.steps import Resumable, Stage, add_step, minibatches, optimiser_step, paced
 from cory.trainers.supervised import Example
 from tests.support.building import LetterShare, build
 from tests.support.composing import ConfigOf
@@ -171,3 +171,20 @@ def test_a_verifier_goes_through_its_schedule_once_in_a_run(questions: ConfigOf)
         expected = [3e-3 * linear((iteration + (n + 0.5) / steps) / 2) for n in range(steps)]
         assert steps > 0 and rates == pytest.approx(expected)
         assert metrics["verifier/learning_rate"] == pytest.approx(expected[-1])
+
+
+class Counted(Resumable):
+    kept = ("counts",)
+
+    def __init__(self) -> None:
+        self.counts = {"a": 0}
+
+
+def test_a_state_that_was_taken_or_given_does_not_go_on_with_its_component() -> None:
+    one, other = Counted(), Counted()
+    state = one.state_dict()
+    one.counts["a"] += 1
+    assert state == {"counts": {"a": 0}}
+    other.load_state_dict(one.state_dict() | {"counts": state["counts"]})
+    other.counts["a"] += 2
+    assert state == {"counts": {"a": 0}}
