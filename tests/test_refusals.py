@@ -44,8 +44,8 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("modl=tiny", "modl is not a setting; did you mean model?"),
         ("iterations=3", "iterations is not a setting; did you mean algorithm.iterations?"),
         ("model.template.mood=1", "model.template.mood: an argument of a chat template's"),
-        ("algorithm=ppo algorithm.swap_every=3", "algorithm.swap_every is not a setting"),
-        ("fidelity=official_cory algorithm=ppo", "algorithm.official_swap is not a setting"),
+        ("algorithm=ppo algorithm.swap_every=3", "swap_every is not a setting of algorithm=ppo\n"),
+        ("fidelity=official_cory algorithm=ppo", "is not a setting of algorithm=ppo\n"),
         # an option that a group does not have
         ("algorithm=pppo", "algorithm=pppo is not an option; did you mean ppo? (cory, "),
         ("sweep=fig3", "sweep=fig3 is not in conf/sweeps; did you mean maft/fig3 or cory/fig3?\n"),

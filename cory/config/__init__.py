@@ -9,7 +9,7 @@ from cory.config.algorithm import (
     SupervisedConfig,
     TeamConfig,
 )
-from cory.config.base import ConfigError, Settings, flat, meant, nearest, require
+from cory.config.base import ConfigError, Settings, flat, nearest, no_setting, require
 from cory.config.debate import (
     DebatePrompts,
     DebateSFTConfig,

@@ -197,7 +197,7 @@ def lines_of(error: ValidationError, values: Mapping[str, Any]) -> list[str]:
     mistakes = list(_mistakes(error))
     extra = {key for key, mistake in mistakes if mistake["type"] == "extra_forbidden"}
     refused = tuple(f"{key}." for key in extra)  # with all that is below
-    known = [path for path in flat(values) if not f"{path}.".startswith(refused)]
+    known = {path: own for path, own in flat(values).items() if not f"{path}.".startswith(refused)}
     return [_line(key, mistake, known) for key, mistake in mistakes]
 
 
@@ -213,9 +213,9 @@ def _mistakes(error: ValidationError, group: str = "") -> Iterator[tuple[str, An
             yield key, mistake
 
 
-def _line(key: str, mistake: Any, known: Sequence[str]) -> str:
+def _line(key: str, mistake: Any, known: Mapping[str, Any]) -> str:
     if mistake["type"] == "extra_forbidden":
-        return f"{key} is not a setting{meant(key, known)}"
+        return no_setting(key, known)
     if mistake["type"] == "missing":
         return f"{key}: no value given"
     return line(key, mistake["input"], mistake["msg"].removeprefix("Value error, "))
@@ -225,6 +225,17 @@ def line(key: str, value: Any, rule: str) -> str:
     """The refusal of a value, without the value where that is a secret, or a group."""
     hidden = key.rpartition(".")[2] in SECRET or isinstance(value, Mapping)
     return f"{key}: {rule}" if hidden else f"{key}={typed(value)}: {rule}"
+
+
+def no_setting(key: str, known: Mapping[str, Any]) -> str:
+    """That there is no such setting; and which one was meant, or else which option lacks it.
+
+    known: the settings by their dotted names
+    """
+    group, _, _ = key.partition(".")
+    option = known.get(f"{group}.name") if group in ("task", "reward", "algorithm") else None
+    of = f" of {group}={option}" if option else ""
+    return f"{key} is not a setting{meant(key, known) or of}"
 
 
 def meant(key: str, known: Collection[str]) -> str:

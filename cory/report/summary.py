@@ -239,6 +239,8 @@ def show_summary(run_dir: Path) -> None:
         note = note if last > 1 else "of the training: its one iteration"
         if line:
             note += "; of a changed team: as it is and changed, both after the training"
+        if changes["change"].isna()[changes["low"].notna()].any():
+            note += "; without a before, the interval is that of after"
         last_ones = episodes(read_lines(run_dir / SAMPLES))
         parts = [last_ones, f"{parts[0]}\n({note})", sentence(changes)]
         alone = "seed-" not in run_dir.name and not run_dir.name.startswith("seed")

@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]  # mypy's stubs are not installed
 
-from cory.config import Config, ConfigError, experiment_names, flat, meant, nearest, require
+from cory.config import Config, ConfigError, experiment_names, flat, nearest, no_setting, require
 from cory.config.sweep_files import key_of
 from cory.models.paths import (
     fitting,
@@ -124,7 +124,7 @@ def one_line(error: Exception) -> str:
         if "template" in key.split("."):  # its arguments are not known
             return f"{key}: an argument of a chat template's own needs a +: +model.template.<name>="
         root = None if cause.parent_node is None else cause.parent_node._get_root()
-        return f"{key} is not a setting{'' if root is None else meant(key, flat(root))}"
+        return no_setting(key, {} if root is None else flat(root))
     if isinstance(error, OverrideParseException) and "missing EQUAL" in said:
         return f"{error.override} has no value: a setting is typed as <name>=<value>"
     if isinstance(error, OverrideParseException):  # which does not name the word

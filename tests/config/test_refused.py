@@ -362,5 +362,6 @@ def test_secrets_are_not_printed(mistake: str) -> None:
 def test_neither_what_is_refused_nor_something_unlike_it_is_suggested() -> None:
     with pytest.raises(ConfigError) as refused:
         parsed("experiment=spag/llama2_im", "algorithm=grpo")
-    names = [f"algorithm.{name} is not a setting" for name in ("endpoint", "opponents")]
+    rule = "is not a setting of algorithm=grpo"
+    names = [f"algorithm.{name} {rule}" for name in ("endpoint", "opponents")]
     assert str(refused.value).splitlines() == names

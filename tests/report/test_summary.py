@@ -184,7 +184,9 @@ def test_changed_teams_are_compared_with_the_team_prompt_by_prompt(
     assert tuple(row[["before", "after", "change"]]) == pytest.approx((0.95, 0.15, -0.8))
     assert (row["low"], row["high"]) == pytest.approx(mean_interval([-0.9, -0.7] * 12))
     show_summary(run_dir)
-    *_, last = capsys.readouterr().out.splitlines()
+    out = capsys.readouterr().out
+    *_, last = out.splitlines()
+    assert ("; without a before, the interval is that of after)" in out) is not before
     scores = "before 0.05, after 0.95" if before else "0.95"
     parts = f"{scores}, muted 0.15, swapped 0.50, untrained a 0.30, untrained b 0.40"
     assert last == f"team score: {parts}"
