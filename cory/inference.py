@@ -29,12 +29,12 @@ from cory.episode import Prompt, Turn
 from cory.evaluation.responses import MEASURED
 from cory.functional.votes import VoteRule
 from cory.models.actor import Actor
-from cory.models.actor_critic import set_float32_products, store_as_products
+from cory.models.actor_critic import ActorCriticModel, set_float32_products, store_as_products
 from cory.models.bundle import ModelBundle
 from cory.models.policy import Policy
 from cory.rollout.scheduler import Play, RollOut, single_turn
 from cory.rollout.team import team_play
-from cory.runs.export import start_from
+from cory.runs.export import agent_folders, start_from
 from cory.runs.run_dir import read_settings
 from cory.seeding import Streams
 from cory.trainers.components import Components
@@ -67,7 +67,7 @@ class TrainedTeam:
         own = {name: rivals.pop(name) for name in self.names}
         self.actors: dict[str, Actor] = {**own}  # everybody who may speak
         if isinstance(algorithm, DebateConfig):
-            self.actors = self._debates().actors(own)
+            self.actors = self._debates(algorithm).actors(own)
         if isinstance(algorithm, TeamConfig):
             self.actors = team_actors(config, own, rivals, self.bundle_of, run_dir)
         self.actors[BASE] = own[self.names[0]].reference(BASE)  # the model before training
@@ -113,11 +113,11 @@ class TrainedTeam:
             agent is None or agent in self.actors,
             f"agent={agent}: {self.run_dir} has {', '.join(self.actors)}",
         )
-        play = self.play() if agent is None else single_turn(agent)
         sampling = self.config.algorithm.sampling
         require(
             max_tokens is None or max_tokens >= 1, f"max_tokens={max_tokens}: must be at least 1"
         )
+        play = self.play(max_tokens) if agent is None else single_turn(agent)
         require(all(prompt.strip() for prompt in prompts), "a prompt is empty")
         asked = [
             replace(self.form.prompt_of(prompt), columns=own, answer=own.get("answer"))
@@ -140,13 +140,13 @@ class TrainedTeam:
         elected = rule.elected(answers, np.random.default_rng(self.config.seed))
         return None if elected is None else str(elected)
 
-    def _debates(self) -> TrainedDebates:
+    def _debates(self, algorithm: Any) -> TrainedDebates:
         """The debates of `maporl` and `debate_sft`, which need neither data nor a reward."""
         config = self.config
         reward: Any = None
         streams = Streams(config.seed)
         components = Components(config, plan_of(config), self.models, self.form, reward, streams)
-        return TrainedDebates(config.algorithm, components)
+        return TrainedDebates(algorithm, components)
 
     def _loaded(self, folders: Mapping[str, Path]) -> dict[str, Policy]:
         """The policies of these names, each from a run, without value heads."""
@@ -157,6 +157,8 @@ class TrainedTeam:
             if not names:  # of a fixed agent alone
                 continue
             models = list(bundle.new_models(names, torch.Generator(), False, config.model_of))
+            if bundle.config.reference == "init_from":
+                self._keep_starts(bundle, [one for one in models if one.name in self.names])
             for run_dir in {folders[name] for name in names}:
                 of_run = [model for model in models if folders[model.name] == run_dir]
                 start_from(run_dir, of_run, config, "load_team")
@@ -164,11 +166,25 @@ class TrainedTeam:
                 store_as_products(model.lm)
                 policy = Policy(bundle, model, None, config.hardware)
                 policies[model.name] = policy.as_member(config)
-            store_as_products(bundle.pretrained)
+            for frozen in (bundle.pretrained, *bundle.starts.values()):
+                store_as_products(frozen)
         return policies
 
-    def play(self) -> Play:
+    def _keep_starts(self, bundle: ModelBundle, models: Sequence[ActorCriticModel]) -> None:
+        """The references of a run with `model.reference=init_from`: the agents that it began as."""
+        config = self.config
+        names, run_dir = [model.name for model in models], Path(str(config.init_from))
+        folders = agent_folders(run_dir, names, config, "init_from")
+        for model in models:
+            model.load(folders[model.name], "init_from", bundle.config.remote_code)
+            bundle.keep_start(model, folders[model.name])
+
+    def play(self, max_tokens: int | None = None) -> Play:
+        """Who speaks, seeing what; max_tokens: for which prompts leave room, None: the run's."""
         algorithm = self.config.algorithm
+        if max_tokens is not None:
+            sampling = algorithm.sampling.replace(max_response_tokens=max_tokens)
+            algorithm = algorithm.replace(sampling=sampling)
         if isinstance(algorithm, CoryConfig):
             transfer = self.form.observer_context if algorithm.knowledge_transfer else None
             return pioneer_observer(Roles(self.names), transfer)
@@ -180,7 +196,7 @@ class TrainedTeam:
                 f"{self.run_dir}: its debaters are told a verifier's scores, which is not loaded; "
                 f"agent=<name> asks one alone",
             )
-            return self._debates().debate(algorithm.agents, algorithm.turns).play
+            return self._debates(algorithm).debate(algorithm.agents, algorithm.turns).play
         if isinstance(algorithm, MaftConfig):
             agents, rounds = algorithm.evaluation_agents, algorithm.evaluation_turns
             return maft_debate(algorithm, self.form, self.bundle_of, agents, rounds).play

@@ -6,7 +6,7 @@ python scripts/puzzles.py outputs/puzzles
 import argparse
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import product
 from pathlib import Path
 
@@ -70,12 +70,13 @@ def puzzles(count: int) -> Iterator[dict[str, str]]:
         yield {"prompt": f"Puzzle {number}", **dict(zip(made, pair, strict=True))}
 
 
-def solved(count: int) -> Iterator[dict[str, str]]:
-    """What the agents are shown of other puzzles, with the answers that algorithm=sft learns."""
+def solved(count: int, known: Collection[str]) -> Iterator[dict[str, str]]:
+    """What the agents are shown of puzzles that are not `known`, with answers for algorithm=sft."""
     draw = random.Random(1)
     for _ in range(count):
         for make, act, solve in ((maze, walk, way), (sudoku, fill, digits)):
-            grid = make(draw)
+            while (grid := make(draw)) in known:
+                pass
             answer = solve(grid)
             tried = act(grid, answer[: draw.randint(0, len(answer))])
             for shown in (f"{grid} Tool:", f"{grid} Tool: {tried} Planner:"):
@@ -88,7 +89,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="for puzzles.jsonl and solved.jsonl")
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in (("puzzles", puzzles(800)), ("solved", solved(10_000))):
+    asked = list(puzzles(800))
+    known = {row[kind] for row in asked for kind in ("maze", "sudoku")}
+    for name, rows in (("puzzles", asked), ("solved", solved(10_000, known))):
         lines = "".join(f"{json.dumps(row)}\n" for row in rows)
         (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
 

@@ -1,5 +1,6 @@
 """Settings of `algorithm=`, those of optimisers among them."""
 
+import re
 from collections import Counter
 from typing import Annotated, ClassVar, Literal
 
@@ -221,7 +222,8 @@ class CoryConfig(PPOConfig):
 
 # what speaks for a fixed agent; any other value is the folder of a run
 FIXED = ("start", "endpoint", "pool")
-RESERVED = ("team", "base", "start")  # names in metrics, and of what speaks beside the agents
+# names in metrics, of roles and of what speaks beside the agents
+RESERVED = re.compile(r"team|base|start|pioneer|observer(_\d+)?")
 
 Name = Annotated[Text, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 
@@ -241,12 +243,14 @@ class TeamConfig(PPOConfig):
     def conflicts(self) -> Conflicts:
         yield from super().conflicts()
         for name, count in Counter(self.agents).items():
-            if count > 1 or name in RESERVED:
+            if count > 1 or RESERVED.fullmatch(name):
                 yield "agents", f"must not name {name}" + (" twice" if count > 1 else "")
         for name in self.fixed_agents:
             if name not in self.agents:
                 yield "fixed", f"names {name}, not among algorithm.agents"
         if isinstance(self.policies, dict):
+            for name in filter(RESERVED.fullmatch, dict.fromkeys(self.policies.values())):
+                yield "policies", f"must not name {name}"
             learning, given = {*self.agents} - {*self.fixed_agents}, {*self.policies}
             if learning != given:
                 wrong = ", ".join(sorted(learning ^ given))

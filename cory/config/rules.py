@@ -56,7 +56,7 @@ NEEDS = {
     "task.source=generated": "task.kinds task.train_problems task.test_problems",
     "task.source=list": "task.words",
     "task.programs": "task.source=path|hub",
-    "task.only": "task.only_column",
+    "task.only": "task.only_column task.source=path|hub task.programs=null",
     "task.test_split=null": "task.held_out_share",  # there would be nothing to evaluate on
     "task.held_out_share": "task.test_split=null",  # both name the test prompts
     # the choice of a group, which another word may have changed

@@ -96,7 +96,8 @@ def pass_metrics(who: str, solved: list[Sequence[bool]], request: EvalRequest) -
     for k in request.config.k:
         passed = [pass_at_k(sum(tries), len(tries), k) for tries in solved]
         if k == min(request.config.k):
-            request.scores.add(f"eval/pass_at_{k}/{who}", passed, len(solved[0]))
+            # of independent groups of k tries there are so many
+            request.scores.add(f"eval/pass_at_{k}/{who}", passed, len(solved[0]) // k)
         metrics[f"eval/pass_at_{k}/{who}"] = mean(passed)
         metrics[f"eval/any_of_{k}/{who}"] = mean(float(any(tries[:k])) for tries in solved)
     return metrics

@@ -77,15 +77,26 @@ def paired_interval(
     tries: all values are shares, of so many right or wrong tries each; None: they are other numbers
     """
     changes = np.subtract(after, before, dtype=float)
-    if tries is None:
-        return mean_interval(changes)
-    if len(changes) < 2:
+    return mean_interval(changes) if tries is None else _of_shares(changes, tries, -1.0)
+
+
+def share_interval(shares: Values, tries: int) -> Interval | None:
+    """LEVEL interval of the mean of shares, of so many right or wrong tries each.
+
+    As if two tries more had been seen, one of them right (Agresti and Coull, 1998).
+    """
+    return _of_shares(np.asarray(shares, dtype=float), tries, 0.0)
+
+
+def _of_shares(values: NDArray[Any], tries: int, least: float) -> Interval | None:
+    """The interval with two tries more, half way from `least` to 1; None below two values."""
+    if len(values) < 2:
         return None
-    pairs = len(changes) + 2 / tries
-    centre = changes.sum() / pairs
-    variance = ((changes**2).sum() + 1 / tries) / pairs - centre**2
-    half = stdtrit(len(changes) - 1, (1 + LEVEL) / 2) * math.sqrt(variance / pairs)
-    return float(max(-1.0, centre - half)), float(min(1.0, centre + half))
+    count = len(values) + 2 / tries
+    centre = (values.sum() + (1 + least) / tries) / count
+    variance = ((values**2).sum() + 1 / tries) / count - centre**2
+    half = stdtrit(len(values) - 1, (1 + LEVEL) / 2) * math.sqrt(variance / count)
+    return float(max(least, centre - half)), float(min(1.0, centre + half))
 
 
 def pairs_needed(differences: Values, most: int = 1000) -> int | None:

@@ -67,7 +67,9 @@ def cross_play(run_dirs: Sequence[Path]) -> pd.DataFrame:
     first = next(iter(cast[0]))
 
     def score(own: dict[str, Actor], others: dict[str, Actor]) -> float:
-        request = EvalRequest(config.evaluation.replace(greedy=False), config.seed, 0, final=False)
+        asked = config.evaluation.replace(greedy=False)
+        last = max(0, config.algorithm.iterations - 1)  # as the run's own, for plays that change
+        request = EvalRequest(asked, config.seed, last, final=False)
         pair = replace(evaluator, actors={**others, first: own[first]})
         return pair(request, lambda done, rows: None)["eval/score/team"]
 

@@ -139,7 +139,7 @@ def settings_of(run_dir: Path) -> dict[str, Any]:
     Nor does the seed count in a path, as that of the run which this one starts from.
     """
     stored = read_settings(run_dir)
-    seed = rf"\bseed{stored.seed}\b"
+    seed = rf"(?<![A-Za-z0-9])seed-?{stored.seed}(?!\d)"  # seed1, or seed-1 of Hydra's -m
     return {
         key: re.sub(seed, "seed*", value) if isinstance(value, str) else value
         for key, value in comparable_settings(stored).items()

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from omegaconf import OmegaConf
 
-from cory.functional.statistics import ROUNDING, mean_interval, paired_interval
+from cory.functional.statistics import ROUNDING, mean_interval, paired_interval, share_interval
 from cory.report.hints import AGENT, obstacles, of_agents
 from cory.report.runs import (
     EVALUATION,
@@ -69,8 +69,10 @@ def before_after(run_dir: Path) -> pd.DataFrame:
         first = logged.get(0) if name.startswith(EVALUATION) or len(logged) == 1 else logged.iloc[0]
         pair = scores
         if scores and (probe := PROBED.fullmatch(name)):
-            first, last = ends[team := f"eval/{probe[3]}"], scores[-1]
-            pair = [{**last, "iteration": -1, "values": {name: last["values"].get(team)}}, last]
+            team, last = f"eval/{probe[3]}", scores[-1]
+            first = ends.get(team)  # None: nobody had this role in the unchanged team
+            known = {kind: {name: last[kind].get(team)} for kind in ("values", "shares")}
+            pair = [{**last, "iteration": -1, **known}, last]
         rows.append({"before": first, "after": ends[name], **_over_prompts(pair, name)})
     table = pd.DataFrame(rows, index=names, columns=COLUMNS, dtype=float)
     table.insert(2, "change", table["after"] - table["before"])
@@ -86,11 +88,13 @@ def _over_prompts(scores: Sequence[Mapping[str, Any]], metric: str) -> dict[str,
     if not scores or metric not in scores[-1]["values"]:
         return {}
     first, last = scores[0], scores[-1]
-    after, interval = last["values"][metric], None
+    after, tries, interval = last["values"][metric], last["shares"].get(metric), None
     if first["iteration"] >= 0:
-        interval = mean_interval(after)
-    elif metric in first["values"] and first["prompts"] == last["prompts"]:
-        interval = paired_interval(first["values"][metric], after, last["shares"].get(metric))
+        interval = mean_interval(after) if tries is None else share_interval(after, tries)
+    elif first["values"].get(metric) is not None and first["prompts"] == last["prompts"]:
+        # by chance all values of one evaluation may be 0 or 1
+        tries = tries if tries == first["shares"].get(metric) else None
+        interval = paired_interval(first["values"][metric], after, tries)
     low, high = interval or (None, None)
     return {"low": low, "high": high, "prompts": len(after)}
 

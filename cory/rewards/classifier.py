@@ -32,6 +32,7 @@ class Classifier(Reward):
         self.config = config
         self.device = device
         self.tokenizer = load_tokenizer(config.path, "reward.path")
+        self.tokenizer.truncation_side = "left"  # the response stays
         has_template = self.tokenizer.chat_template is not None
         self.chat = has_template if config.chat is None else config.chat
         self.model = _loaded(config, device)
@@ -112,7 +113,7 @@ def _column(config: ClassifierConfig, model: Any) -> int:
 
 
 def _longest(model: Any) -> int | None:
-    """Tokens to which texts are cut; None: the model's length has no limit.
+    """Tokens to which texts are cut, at their beginning; None: the model's length has no limit.
 
     Models after RoBERTa number their positions from behind that of padding, and have so many less.
     """

@@ -87,14 +87,15 @@ CHOICES = "ABCD"
 
 # The answer is most likely (C) | Answer: C | the best choice would be option C
 NAMED = re.compile(
-    r"(?i:answer|choice|option)[*_]*\s*(?:(?i:(?:is|would\s+be|must\s+be)\b)|:)"
+    r"(?i:answer|choice|option)[*_]*\s*(?:(?i:(?:is|(?:would|must|should|has\s+to)\s+be)\b)|[:=])"
     r"(?:[\s:*_$]*(?i:therefore|clearly|(?:most\s+)?likely|probably|the|answer|choice|option)\b)*"
-    rf"[\s:*_$\"'“‘(\[]*(?:\\text[a-z]*\{{\(?)?([{CHOICES}])(?![\w'’-])"
+    rf"[\s:*_$\"'“‘(\[\\]*(?:\\text[a-z]*\{{\(?)?([{CHOICES}])(?![\w'’-])"
 )
 LAST_LINE = re.compile(rf"(?:.*\n)?[ \t*_]*\(([{CHOICES}])\)[\s*_.]*", re.DOTALL)
 BRACKETED = re.compile(rf"(?<![\w\])}}'’|\\])\(([{CHOICES}])\)")  # not the (A) of P(A)
 BOXED_CHOICE = re.compile(rf"\(?([{CHOICES}])(?:[).:].*)?")  # B, (B), B. Paris
 ALONE = re.compile(rf"\s*([{CHOICES}])\.?\s*")
+OPTION = re.compile(rf"\s*([{CHOICES}])[).:][ \t]+\S.*\s*")  # B. Paris
 
 
 def final_choice(response: str) -> str | None:
@@ -103,14 +104,16 @@ def final_choice(response: str) -> str | None:
     In this order: the option in its last `\boxed{...}`; the one in brackets that is its last line;
     the last one that it calls its answer, as `the answer is B` or `Answer: (B)`; the last one in
     brackets, `(B)`, which may be one that it only discusses. A response of one letter is that
-    option.
+    option, and so is one of a single line that begins with it, `B. Paris`.
     """
     text = response.partition(NEXT_QUESTION)[0]
     boxed = BOXED_CHOICE.fullmatch(plain_formula(last_box(text) or ""))
     if match := boxed or ALONE.fullmatch(text) or LAST_LINE.fullmatch(text):
         return match[1]
-    chosen = NAMED.findall(text) or BRACKETED.findall(text)
-    return chosen[-1] if chosen else None
+    if chosen := NAMED.findall(text) or BRACKETED.findall(text):
+        return str(chosen[-1])
+    match = OPTION.fullmatch(text)
+    return match[1] if match else None
 
 
 LABELS = ("entailment", "neutral", "contradiction")

@@ -78,6 +78,7 @@ algorithm.group_baseline=true
     -> needs algorithm.advantages=batch, got gae
 algorithm.sampling.max_response_tokens=3 -> must not be below min_response_tokens=4
 model.compute_precision=fp16 -> does not go with precision=fp32: set both alike, or
+task.only_column=label ; task.only=[1] -> task.only=[1]: needs task.source=path or hub, got package
 task.max_prompt_tokens=1 -> must not be below task.min_prompt_tokens=2
 task.observer_template='{answers}{query}{x}' -> must not contain {x}
 task.observer_template='{answers}' -> must contain {query}
@@ -234,6 +235,8 @@ algorithm.policies=joint -> Input should be 'separate' or 'shared'
 algorithm.agents=[one,one] -> must not name one twice
 algorithm.critic=central ; algorithm.agents=[one] -> reads what several agents say, and there is one
 algorithm.agents=[team,one] -> must not name team
+algorithm.agents=[observer,one] -> must not name observer
+algorithm.policies={one: a,two: observer_2} -> algorithm.policies: must not name observer_2
 algorithm.fixed={three: start} -> algorithm.fixed: names three, not among algorithm.agents
 algorithm.fixed={one: start,two: start} -> algorithm.fixed: names all agents: nobody learns
 algorithm.policies={one: a} -> algorithm.policies: must name the agents that learn, each once; look

@@ -10,7 +10,13 @@ import pytest
 from cory.algorithms.cory import Roles, pioneer_observer
 from cory.config import EvaluationConfig
 from cory.episode import Asked, Episode, Metrics, Prompt
-from cory.evaluation.evaluate import TeamEvaluator, return_metrics, score_metrics, worth_asking
+from cory.evaluation.evaluate import (
+    TeamEvaluator,
+    pass_metrics,
+    return_metrics,
+    score_metrics,
+    worth_asking,
+)
 from cory.evaluation.responses import EvalRequest, PromptScores, ResponseSet
 from cory.functional.statistics import mean
 from cory.models.actor import Silent
@@ -191,6 +197,10 @@ def test_the_numbers_by_hand() -> None:
     assert scores.values.keys() == {f"eval/{kind}/{who}" for who in whom for kind in kinds}
     assert scores.prompts == ["q0", "q1", "q2"]
     assert scores.values["eval/score/observer"] == [0.0, 0.5, 0.0]
+    # pass@2 of two tries is one
+    either = EvalRequest(settings(prompts=3, samples=2, k=[2], probes=[]), 0, 3, final=True)
+    pass_metrics("agent_0", [[True, False], [False, False]], either)
+    assert either.scores.shares == {"eval/pass_at_2/agent_0": 1}
     # a judge of 0 and 1 counts what is right
     assert scores.shares == {name: 1 if "greedy" in name else 2 for name in scores.values}
 

@@ -18,6 +18,7 @@ from cory.functional.statistics import (
     paired_interval,
     pairs_needed,
     pass_at_k,
+    share_interval,
 )
 from cory.functional.votes import (
     VoteRule,
@@ -275,6 +276,16 @@ def test_shares_count_two_tries_more() -> None:
     half = T_3 * math.sqrt((2 / 6 - 1 / 36) / 6)
     found = paired_interval([0, 1, 0, 1], [1, 1, 0, 1], 1)
     assert found == pytest.approx((1 / 6 - half, 1 / 6 + half), abs=1e-6)
+
+
+def test_shares_of_one_sample_count_one_right_and_one_wrong_try_more() -> None:
+    """Three of four: as if four of six; of two tries each, as if 3.5 of 5."""
+    half = T_3 * math.sqrt((4 / 6 - (4 / 6) ** 2) / 6)
+    assert share_interval([1, 1, 0, 1], 1) == pytest.approx((4 / 6 - half, 1.0), abs=1e-6)
+    half = T_3 * math.sqrt((3.5 / 5 - 0.7**2) / 5)
+    assert share_interval([1, 1, 0, 1], 2) == pytest.approx((0.7 - half, 1.0), abs=1e-6)
+    low, high = share_interval([0.0] * 100, 1) or (1, 1)
+    assert 0 == low < high < 0.05 and share_interval([1.0], 1) is None
 
 
 def test_shares_that_all_change_alike_are_not_certain() -> None:

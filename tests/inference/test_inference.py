@@ -9,7 +9,7 @@ import torch
 from cory.config import Config
 from cory.episode import Turn
 from cory.evaluation.responses import EvalRequest
-from cory.inference import load_team, on_device
+from cory.inference import TrainedTeam, load_team, on_device
 from cory.tasks.prompts import PromptsForm
 from tests.support.building import built, leave_run
 from tests.support.composing import ConfigOf
@@ -81,6 +81,45 @@ def test_they_say_what_the_run_said_to_the_same_questions(
     rounds = [Turn("x", "debater_0", n, "", text, [], [1]) for n, text in said_of]
     assert team.vote(rounds) == "2"
     assert team.vote([Turn("x", "debater_0", 0, "", "", [], [1])]) is None
+
+
+@pytest.mark.slow
+def test_longer_answers_leave_prompts_less_room(team: ConfigOf, tmp_path: Path) -> None:
+    """A play hears that its prompt is too long for the limit that was asked for."""
+    play = """
+from cory.rollout.scheduler import TooLong
+async def play(prompt, team):
+    try:
+        await team.one.say(" good" * 40)
+    except TooLong:
+        await team.one.say("a")
+"""
+    run_of(team(play, f"run_dir={tmp_path}"), tmp_path)
+    finished = load_team(tmp_path, "cpu")
+    for limit, shown in ((None, " good" * 40), (30, "a")):
+        (turn,) = finished.ask("the movie", max_tokens=limit)
+        assert turn.context == shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sharing", ["copies", "adapters"])
+def test_the_reference_of_a_run_that_began_as_another(
+    team: ConfigOf, tmp_path: Path, sharing: str
+) -> None:
+    """With model.reference=init_from, `start` and `base` are the agents that it began as."""
+    play = "async def play(prompt, team):\n    await team.one.say(prompt.text)\n    return 0.0\n"
+    words = [f"model.sharing={sharing}", "algorithm.sampling.max_response_tokens=20"]
+    more, places = dict[str, list[str]](), [tmp_path / "first", tmp_path / "second"]
+    more["second"] = [f"init_from={places[0]}", "model.reference=init_from"]
+    for place in places:
+        run_of(team(play, *words, f"run_dir={place}", *more.get(place.name, [])), place)
+    first, second = (load_team(place, "cpu") for place in places)
+
+    def answer(team: TrainedTeam, agent: str) -> str:
+        return team.ask("the movie", agent, greedy=True)[0].text
+
+    assert answer(second, "base") == answer(first, "one") != answer(first, "base")
+    assert answer(second, "one") != answer(second, "base")
 
 
 @pytest.mark.slow

@@ -45,6 +45,13 @@ def test_seeds_are_pooled_and_nothing_else(tmp_path: Path, two_by_three: list[Pa
     # where runs are stored changes no result
     moved = run(tmp_path / "x", 0.0, seed=5, hardware={"device": "cpu"}, checkpoint_every=3)
     assert set(group_runs([two_by_three[0], moved])["group"]) == {"mine"}
+    # the seed in the path of a run that they start from, as sweeps and Hydra's -m write it
+    for form, count in (("seed{}", 1), ("x/seed-{}", 1), ("x_seed-{}_2", 1), ("seed{}0", 2)):
+        begun = [
+            run(tmp_path / form.format(f"{n}_"), 0.0, seed=n, init_from=form.format(n))
+            for n in (1, 2)
+        ]
+        assert group_runs(begun)["group"].nunique() == count, form
     # values that look alike in short
     close = [run(tmp_path / str(n), 0.0, kl_coef=0.12345678 + n * 1e-8) for n in range(2)]
     assert group_runs(close)["group"].nunique() == 2

@@ -22,23 +22,24 @@ PLAY = """
 async def play(prompt, team):
     first = await team.one.say(prompt.text)
     second = await team.two.say(first.text or "nothing")
-    return {"one": float(len(first.text)), "two": float("e" in second.text)}
+    return {"one": len(first.text) + 10.0 * team.iteration, "two": float("e" in second.text)}
 """
 RATE = "algorithm.learning_rate=1e-2"
+LAST = "algorithm.iterations=4"  # `measure` is after the fourth
 
 
 def test_a_cell_is_the_evaluation_of_a_mixed_team(team: ConfigOf, tmp_path: Path, capfd) -> None:
     """Rows: whose agent one it is; columns: whose agent two."""
     trainers, run_dirs = [], [tmp_path / "a", tmp_path / "b"]
     for seed, run_dir in enumerate(run_dirs):
-        config = team(PLAY, RATE, f"seed={seed}", f"run_dir={run_dir}")
+        config = team(PLAY, RATE, LAST, f"seed={seed}", f"run_dir={run_dir}")
         trainers.append(build(config))
         trainers[-1].step(0)
         leave_run(trainers[-1].agents, config, run_dir)
     transformers.logging.enable_progress_bar()
     scores = cross_play(run_dirs)
     assert "Loading weights" not in capfd.readouterr().err
-    config = team(PLAY, RATE, "seed=0")
+    config = team(PLAY, RATE, LAST, "seed=0")
     for row, own in enumerate(trainers):
         for column, others in enumerate(trainers):
             actors: Any = {"one": own.actors["one"], "two": others.actors["two"]}

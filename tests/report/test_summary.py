@@ -69,6 +69,18 @@ def test_nothing_is_told_of_few_prompts(tmp_path: Path) -> None:
         assert sentence(table).startswith(said)
 
 
+def test_values_are_shares_where_both_evaluations_say_so(tmp_path: Path) -> None:
+    """All 1 at the end, by chance: a change of 1.9 is no share's. With no before: shares, too."""
+    lines = [{"before/score/agent_0": -0.9}, {SCORE: 1.0}]
+    before, after = [-1.0] * 19 + [1.0], [1.0] * 20
+    first, last = (score_line(n, *own, metric=SCORE) for n, own in ((-1, before), (1, after)))
+    last["shares"] = {SCORE: 1}
+    row = before_after(record_run(tmp_path / "run", lines, [first, last])).loc[SCORE]
+    assert row["low"] < 1.9 < row["high"]
+    row = before_after(record_run(tmp_path / "alone", lines[1:], [last])).loc[SCORE]
+    assert 0.8 < row["low"] < row["high"] == 1.0
+
+
 def said(run_dir: Path, **more: Any) -> list[str]:
     """The settings, or what else the hints begin with."""
     table, frame = before_after(run_dir), read_metrics(run_dir)
@@ -174,12 +186,14 @@ def test_changed_teams_are_compared_with_the_team_prompt_by_prompt(
         f"eval/{name}/{who}": own for name, own in ends.items() for who in ("team", "a")
     }
     line["values"]["eval/muted_a/score/a"] = [0.0] * 24
+    line["values"]["eval/muted_a/score/late"] = [0.0] * 24  # a role that the team itself has not
     first = {**line, "iteration": -1, "values": {name: [0.05] * 24 for name in line["values"]}}
     means = {name: sum(own) / 24 for name, own in line["values"].items()}
     start = {"before" + name[4:]: 0.05 for name in means} if before else {}
     run_dir = record_run(tmp_path / "run", [start, means], [first, line] if before else [line])
     table = before_after(run_dir)
     assert "eval/muted_a/score/a" in table.index and "eval/swapped/score/a" not in table.index
+    assert table.loc["eval/muted_a/score/late"][["before", "change", "low"]].isna().all()
     row = table.loc["eval/muted_a/score/team"]
     assert tuple(row[["before", "after", "change"]]) == pytest.approx((0.95, 0.15, -0.8))
     assert (row["low"], row["high"]) == pytest.approx(mean_interval([-0.9, -0.7] * 12))

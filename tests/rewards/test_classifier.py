@@ -159,8 +159,9 @@ def test_texts_are_cut_to_what_can_be_read(tiny_judge: str, tmp_path: Path) -> N
             lambda _, args, words, found=widths: found.append(words["input_ids"].shape[1]),
             with_kwargs=True,
         )
-        reward._scores([" good" * 200])
-        assert widths == [longest]
+        # what is cut is the beginning: a response counts after any prompt
+        good, bad = (reward._scores([" good" * 200 + said]) for said in (" a good film", " bad"))
+        assert widths == [longest] * 2 and good != bad
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp32"])

@@ -95,6 +95,12 @@ def test_the_label_of_a_response(response: str, label: str | None) -> None:
         ("D", "D"),
         (r"I think (A), no: \boxed{C}", "C"),
         (r"\boxed{B. Paris}", "B"),
+        ("B. Paris", "B"),
+        (" D) none of them\n", "D"),
+        ("B. Paris\nC. Rome", None),
+        ("A: the answer = B", "B"),
+        (r"Answer: \(\text{B}\), not (A)", "B"),
+        ("The answer should be (C). Note that (A) is false.", "C"),
         # the last answer that is called so; an option in brackets may be a discussed one
         ("The answer is A. Wait, that is (B)", "A"),
         ("Option (A) fails. It’s (D).", "D"),
