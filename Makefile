@@ -91,9 +91,9 @@ benchmarks: install ## Put the SPAG paper's reasoning benchmarks to a run's agen
 benchmark: install ## Time the phases of an iteration of each method (docs/performance.md): minutes
 	$(BIN)/python scripts/benchmark.py
 
-# the question reaches the command through the environment, whatever characters it has
+# the question is quoted, whatever characters it has
 ask: $(RUNS) ## Ask the agents of a finished run: make ask RUN=<run directory> [QUESTION="..."]
-	$(BIN)/python scripts/ask.py $(RUN) $(if $(QUESTION),"$$QUESTION")
+	$(BIN)/python scripts/ask.py $(RUN) $(if $(value QUESTION),'$(subst ','\'',$(value QUESTION))')
 
 # A table is shown also when a run has failed. What is computed has no sweep. SEEDS=0 runs that seed alone.
 COMPUTED := maporl-toy_fig5 maporl-toy_observations maft-appG

@@ -131,6 +131,12 @@ class Turn(TokenRow):
     # set by a sum of rewards: each one's score before its weight; None where it does not apply
     parts: dict[str, float | None] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)  # what a reward function has logged of it
+    member: str = ""  # of a user's team: the agent's name, whatever its policy and role are called
+
+    @property
+    def speaker(self) -> str:
+        """Who is paid for it: the agent of a user's team; else the role, which one agent has."""
+        return self.member or self.role
 
     @property
     def absent(self) -> bool:
@@ -166,8 +172,9 @@ def absent_turn(agent: str, role: str, round: int) -> Turn:
 
 
 def further_columns(turn: Turn) -> dict[str, Any]:
-    """Private thinking, and what a reward has left, for samples.jsonl; mostly nothing."""
+    """Private thinking, what a reward has left, whose role it was, for samples.jsonl."""
     columns = {"thinking": turn.thinking, "parts": turn.parts, "extra": turn.extra}
+    columns["member"] = "" if turn.member == turn.role else turn.member
     return {name: value for name, value in columns.items() if value}
 
 

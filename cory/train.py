@@ -24,7 +24,17 @@ from hydra.types import RunMode
 from hydra.version import setbase
 from omegaconf import DictConfig, OmegaConf
 
-from cory.config import Config, ConfigError, OfflineConfig, PromptsConfig, parse_config, require
+from cory.config import (
+    ClassifierConfig,
+    Config,
+    ConfigError,
+    OfflineConfig,
+    PromptsConfig,
+    TeamConfig,
+    judges,
+    parse_config,
+    require,
+)
 from cory.config.sweep_files import key_of
 from cory.models.paths import resolve
 from cory.runs.run_dir import (
@@ -139,7 +149,7 @@ def run_one(cfg: DictConfig, name: str) -> None:
     sweeps.remove_empty(Path(HydraConfig.get().runtime.output_dir))  # it may lie in run_dir
     refuse_early(run_dir, config)
     refuse_unread(typed_words(), config)
-    # Nothing is written before a lock is held; with several nodes the worker's that writes records.
+    # nothing is written before a lock is held; of several nodes each writes the same settings
     with lock(run_dir) if config.hardware.nodes == 1 else nullcontext():
         if prepare(run_dir, cfg, typed_words()):
             work(run_dir, config, name)
@@ -154,16 +164,24 @@ def refuse_early(run_dir: Path, config: Config) -> None:
     require_own(run_dir)
     if read_record(run_dir) is not None:
         return
-    for key, model in config.models.items():
+    classifiers = {
+        k: r for k, r in judges(config.reward).items() if isinstance(r, ClassifierConfig)
+    }
+    for key, model in (config.models | classifiers).items():
         resolve(model.path, f"{key}.path")
     task = config.task
     if isinstance(task, PromptsConfig) and task.source == "path":
         there = Path(str(task.path)).expanduser().exists()
         require(there, f"task.path={task.path}: there is no such file or folder")
     runs = {} if config.init_from is None else {"init_from": config.init_from}
-    if isinstance(config.algorithm, OfflineConfig):
-        opponents = config.algorithm.runs_played_against
+    algorithm = config.algorithm
+    if isinstance(algorithm, TeamConfig):
+        runs |= {f"algorithm.fixed.{name}": place for name, place in algorithm.runs.items()}
+    if isinstance(algorithm, OfflineConfig):
+        opponents = algorithm.runs_played_against
         runs |= {f"algorithm.opponents.{name}": place for name, place in opponents.items()}
+        there = not algorithm.from_file or Path(algorithm.games).expanduser().exists()
+        require(there, f"algorithm.games={algorithm.games}: there is no such file")
     for key, place in runs.items():
         require_agents(Path(place), f"{key}={place}")
     there = not config.tensorboard or find_spec("tensorboard") is not None

@@ -237,6 +237,13 @@ def test_the_words_of_reproduce_reach_the_commands(words, table, sweep) -> None:
     assert f"cory.train sweep=cory/fig3 {sweep} ||" in said
 
 
+def test_a_question_reaches_the_script_as_it_is() -> None:
+    asked = """Is $100 "100 $a" or '`b`'? \\ c"""
+    words = ["make", "--dry-run", "ask", "RUN=r", f"QUESTION={asked}"]
+    out = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert shlex.split(out.splitlines()[-1])[-2:] == ["r", asked]
+
+
 def test_a_demo_needs_no_tools_of_tests_and_takes_them_where_they_are(tmp_path: Path) -> None:
     def shown(target: str, there: str) -> str:
         (tmp_path / there / "bin").mkdir(parents=True, exist_ok=True)

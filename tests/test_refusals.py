@@ -66,6 +66,9 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("algorithm=team", "algorithm.play has no value: type algorithm.play=my_team.py:play\n"),
         ("model=own", "model.path has no value: type model.path=Qwen/Qwen3-0.6B\n"),
         ("--config-dir={tmp} experiment=broken", "broken.yaml"),
+        # what this source of prompts or words does not read
+        ("task.path=mine.csv", "task.path=mine.csv: needs task.source=path or hub, got package\n"),
+        ("task=gsm8k task.kinds=[add]", "task.kinds=[add]: needs task.source=generated, got hub"),
         # a value
         ("~algorithm.clip_range", "algorithm.clip_range: no value given"),
         # one folder for several runs

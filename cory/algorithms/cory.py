@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from cory.config import REPLAYED, CoryConfig
 from cory.episode import Episode, Metrics, Prompt, score_of
 from cory.evaluation.evaluate import probes_of
-from cory.functional.credit import mean_over_roles, own_and_later, own_score
+from cory.functional.credit import mean_over_agents, own_and_later, own_score
 from cory.rollout.scheduler import Cast, Play
 from cory.rollout.team import CreditRule, credit_rule
 from cory.trainers.components import Components
@@ -75,7 +75,7 @@ def shared_sum(episodes: Iterable[Episode]) -> None:
 
 # what agents share an episode's scores by, but for their plain sum
 SHARED: dict[str, CreditRule] = {
-    "mean": mean_over_roles,
+    "mean": mean_over_agents,
     "later": own_and_later,
     **dict.fromkeys(REPLAYED, shared_sum),  # less what replays take off
 }

@@ -235,7 +235,7 @@ class DebateCollector:
         episodes: list[Episode] = []
         for start in range(0, len(prompts), size):
             # the debates of an iteration may take hours: they can be left after each batch
-            leave_if_asked(f"before iteration {iteration + 1}, whose debates begin again")
+            leave_if_asked(f"saved before iteration {iteration + 1}, whose debates begin again")
             of_batch = replace(roll_out, first=start)
             episodes += of_batch(self.play, prompts[start : start + size])
         return episodes

@@ -33,6 +33,7 @@ from cory.rewards.game_outcome import GameOutcome
 from cory.rollout.games import Opponents, WordGame, fitting, form_of, stored_games
 from cory.rollout.scheduler import RollOut
 from cory.runs.files import append_lines
+from cory.runs.run_dir import GAMES
 from cory.runs.signals import leave_if_asked
 from cory.seeding import EpochSampler, generator
 from cory.tasks.game import KEY, GameTask, load_instructions
@@ -97,6 +98,8 @@ def game_trainer(
         instructions = partial(next_instructions, source, policy.texts, longest)
         carried["instructions"] = source
     collector = GameCollector(config, components, task, reward, policy, opponents)
+    if config.from_file and config.iterations > 0:
+        assert collector.recorded  # read now: an evaluation before the training may cost money
     return OfflineTrainer(
         components,
         policy,
@@ -132,7 +135,7 @@ class GameCollector:
         """The set of an epoch; again: it was collected before a restart."""
         if self.config.games == "none":
             return StoredGames([], [])
-        games = self._read() if self.config.from_file else self._play(epoch, again)
+        games = self.recorded if self.config.from_file else self._play(epoch, again)
         examples, selected = self._examples(games, epoch)
         metrics = set_metrics(games, self.reward) | selected
         if self.opponents.endpoint is not None:
@@ -142,8 +145,9 @@ class GameCollector:
         kept = games[: self.components.config.samples_kept]
         return StoredGames(examples, [self._episode(played) for played in kept], metrics)
 
-    def _read(self) -> list[FinishedGame]:
-        """A file's first games about training words."""
+    @cached_property
+    def recorded(self) -> list[FinishedGame]:
+        """The first games about training words of the file; ConfigError where it has too few."""
         config, path = self.config, Path(self.config.games).expanduser()
         every = read_games(path, self.task.game, "algorithm.games")
         words = set(self.task.train_words)
@@ -160,7 +164,7 @@ class GameCollector:
     def _play(self, epoch: int, again: bool) -> list[FinishedGame]:
         """Play every word once, many games side by side; each such batch is kept on the disk."""
         config, task, run = self.config, self.task, self.components.config
-        path = Path(run.run_dir) / "games" / f"epoch_{epoch:03d}.jsonl"
+        path = Path(run.run_dir) / GAMES / f"epoch_{epoch:03d}.jsonl"
         games = distributed.first_works(lambda: stored_games(path, task.game))
         wanted = config.games_per_epoch
         if again:
@@ -180,7 +184,9 @@ class GameCollector:
             (run.seed, "games", epoch),
             self.components.streams.length,
             # collecting may take hours: it can be left between any two utterances
-            before_each=lambda: leave_if_asked(f"with {len(games)} of {wanted} games of a set"),
+            before_each=lambda: leave_if_asked(
+                f"saved with {len(games)} of {wanted} games of a set"
+            ),
         )
         for start in range(len(games), wanted, config.game_batch):
             # ZeRO-3 gathers its weights once for all utterances of these games

@@ -47,6 +47,8 @@ def build_team(config: TeamConfig, components: Components) -> PPOTrainer:
         if kind == "pool"
     }
     actors |= pools
+    # evaluations are against a pool's first version: the others would come and go between them
+    first_ones = {name: first.reference(name).as_member(components.config) for name in pools}
 
     def after_step(iteration: int) -> None:
         for pool in pools.values():
@@ -61,7 +63,8 @@ def build_team(config: TeamConfig, components: Components) -> PPOTrainer:
         **SHARED,
     }
     task, reward = components.task, components.reward
-    evaluator = team_evaluator(components.config, task, reward, actors, probes=probes)
+    asked = {**actors, **first_ones}
+    evaluator = team_evaluator(components.config, task, reward, asked, probes=probes)
     return PPOTrainer(
         components,
         agents,
@@ -214,5 +217,7 @@ class ReturnedOrScored(Reward):
 
 def team_metrics(agents: Sequence[str], episodes: list[Episode]) -> Metrics:
     """What each agent is paid in an episode; `team`: over all agents."""
-    paid = returns_of(agents, [[(t.role, float(t.score or 0)) for t in e.turns] for e in episodes])
+    paid = returns_of(
+        agents, [[(t.speaker, float(t.score or 0)) for t in e.turns] for e in episodes]
+    )
     return {f"rollout/return/{name}": mean(values) for name, values in paid.items()}

@@ -222,8 +222,8 @@ class CoryConfig(PPOConfig):
 
 # what speaks for a fixed agent; any other value is the folder of a run
 FIXED = ("start", "endpoint", "pool")
-# names in metrics, of roles and of what speaks beside the agents
-RESERVED = re.compile(r"team|base|start|pioneer|observer(_\d+)?")
+# names in metrics, of roles, of what speaks beside the agents and of what a checkpoint has
+RESERVED = re.compile(r"team|base|start|pioneer|observer(_\d+)?|task|streams")
 
 Name = Annotated[Text, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
 
@@ -249,12 +249,15 @@ class TeamConfig(PPOConfig):
             if name not in self.agents:
                 yield "fixed", f"names {name}, not among algorithm.agents"
         if isinstance(self.policies, dict):
-            for name in filter(RESERVED.fullmatch, dict.fromkeys(self.policies.values())):
-                yield "policies", f"must not name {name}"
+            for name in dict.fromkeys(self.policies.values()):
+                if RESERVED.fullmatch(name) or name in self.fixed_agents:
+                    yield "policies", f"must not name {name}"
             learning, given = {*self.agents} - {*self.fixed_agents}, {*self.policies}
             if learning != given:
                 wrong = ", ".join(sorted(learning ^ given))
                 yield "policies", f"must name the agents that learn, each once; look at {wrong}"
+        if self.turn_discount != 1 and self.credit != "discounted":
+            yield "turn_discount", f"needs algorithm.credit=discounted, got {self.credit}"
         if self.credit in REPLAYED and len(self.agents) == 1:
             yield "credit", "shares a reward out between agents, and there is one"
         if len(self.fixed_agents) == len(self.agents):

@@ -1,5 +1,6 @@
 """The runs behind tables and figures by name: conf/sweeps/<paper>.yaml (docs/sweeps.md)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -8,13 +9,52 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]  # mypy's stubs are not installed
 from omegaconf import DictConfig, OmegaConf
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from typing_extensions import Required, TypedDict
 
-from cory.config.base import ConfigError, require
+from cory.config.base import ConfigError, lines_of, require
 
 # a finished run of a sweep, of the same scale, fidelity and seed
 RUN = "outputs/runs/{scale}/{fidelity}/{name}/seed{seed}"
 SCALES = ("paper", "small")  # of a sweep that names no others
+WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+""")  # with what is in quotes
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a tenth of the time, where it is built
+
+
+Seeds = list[int] | dict[str, list[int]]  # or those of each scale
+
+
+class _Run(TypedDict, total=False):
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]  # pydantic's own
+    words: Required[str]
+    paper: str  # in the place of words of the same key
+    small: str
+    medium: str
+
+
+class _Form(TypedDict, total=False):
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    runs: list[str]
+    seeds: Seeds
+
+
+class _Sweep(TypedDict, total=False):
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    runs: Required[list[str]]
+    seeds: Seeds
+    scales: list[str]
+    paper: _Form
+    small: _Form
+    medium: _Form
+
+
+class _File(TypedDict):
+    """What a file of conf/sweeps holds."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    seeds: Seeds
+    runs: dict[str, str | _Run]
+    sweeps: dict[str, _Sweep]
 
 
 @dataclass(frozen=True)
@@ -57,18 +97,18 @@ def read_sweep(name: str, scale: str, folders: Sequence[Path], only: Sequence[st
     missing = [run for run in only if run not in names]
     require(not missing, f"only={','.join(missing)}: sweep={name} has {', '.join(names)}")
     seeds = form.get("seeds", about["seeds"])
-    return Sweep(
-        name,
-        {f"{stem}/{run}": words_of(about["runs"], run, scale) for run in (only or names)},
-        seeds[scale] if isinstance(seeds, dict) else seeds,
-    )
+    if isinstance(seeds, dict):
+        require(scale in seeds, f"{file}: seeds has none of scale={scale}")
+        seeds = seeds[scale]
+    runs = {f"{stem}/{run}": words_of(about["runs"], run, scale) for run in (only or names)}
+    return Sweep(name, runs, seeds)
 
 
 def words_of(runs: Mapping[str, Any], name: str, scale: str) -> list[str]:
     """The words of a run, those of its form at a scale in the place of others of the same key."""
     run = runs[name]
     forms = [run] if isinstance(run, str) else [run["words"], run.get(scale, "")]
-    return merged(*(form.split() for form in forms))
+    return merged(*(WORD.findall(form) for form in forms))
 
 
 def merged(*lists: Sequence[str]) -> list[str]:
@@ -84,12 +124,10 @@ def key_of(word: str) -> str:
 def _read(file: Path) -> dict[str, Any]:
     """A file of sweeps; ConfigError where it has not their form."""
     about: dict[str, Any] = yaml.load(file.read_text(encoding="utf-8"), LOADER)
-    form = isinstance(about, dict) and about.keys() == {"seeds", "runs", "sweeps"}
-    require(form, f"{file} needs the keys seeds, runs and sweeps")
-    known = {"runs", "seeds", "scales", *SCALES, "medium"}
-    for name, sweep in about["sweeps"].items():
-        other = sorted(map(str, sweep.keys() - known))
-        require(not other, f"{file}: sweeps.{name} takes {', '.join(sorted(known))}; got {other}")
+    try:
+        TypeAdapter(_File).validate_python(about)
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{file}: {line}" for line in lines_of(error, {}))) from None
     return about
 
 

@@ -127,7 +127,9 @@ def return_metrics(
     But for its first argument a `TeamEvaluator.team_metrics`.
     """
     rows = [row["turns"] for row in responses.lines]
-    scores = [[(turn["role"], float(turn["score"])) for turn in row] for row in rows]
+    scores = [
+        [(turn.get("member", turn["role"]), float(turn["score"])) for turn in row] for row in rows
+    ]
     paid = returns_of(agents, scores)
     name = "greedy" if responses.samples is None else "score"
     metrics: Metrics = {}
@@ -145,14 +147,12 @@ def returns_of(
 ) -> dict[str, list[float]]:
     """What each agent is paid in each episode, 0 where it does not speak.
 
-    episodes: role and score of every utterance; roles are agents, unless they are exchanged
+    episodes: agent and score of every utterance
     returns: by agent, and of the TEAM: the mean over the agents that speak
     """
-    roles = dict.fromkeys(name for episode in episodes for name, _ in episode)
-    names = agents if {*roles} <= {*agents} else list(roles)
     paid = {
         name: [sum(score for who, score in episode if who == name) for episode in episodes]
-        for name in names
+        for name in agents
     }
     team = [
         sum(score for _, score in episode) / len({name for name, _ in episode})

@@ -110,10 +110,10 @@ def adapted_kl_coef(kl_coef: float, kl: float, target: float, horizon: int, turn
 
     kl: mean over turns of the KL summed over tokens, nats
     horizon: turns over which a 20 % deviation would change the coefficient by about e^0.2
-    turns: turns since the last call
+    turns: turns since the last call; at most `horizon` count, so that the result stays above 0
     """
     error = max(-0.2, min(0.2, kl / target - 1))
-    return kl_coef * (1 + error * turns / horizon)
+    return kl_coef * (1 + error * min(1.0, turns / horizon))
 
 
 def last_token(mask: Tensor) -> Tensor:
@@ -264,6 +264,8 @@ def equal_prompts(
     for agent in agents:
         own = [(n // samples, t) for n, e in enumerate(episodes) for t in e.turns]
         own = [(place, turn) for place, turn in own if turn.agent == agent]
+        if not own:  # nobody has asked it
+            continue
         credits = torch.tensor([turn.credit or 0.0 for _, turn in own], dtype=torch.float32)
         stats = group_statistics(credits, groups_of(episodes, agent, samples, by), pool)
         taught |= {place for (place, _), equal in zip(own, stats.equal, strict=True) if not equal}

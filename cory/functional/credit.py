@@ -32,20 +32,20 @@ def own_and_later(episodes: Iterable[Episode]) -> None:
 
 
 def own_return(episodes: Iterable[Episode], discount: float = 1.0) -> None:
-    """The credit of a turn is the score of its role in this and all of its later turns (ours)."""
+    """The credit of a turn is what its agent is paid from then on (ours)."""
     for episode in episodes:
         to_come: dict[str, float] = {}
         for turn in reversed(episode.turns):
-            turn.credit = score_of(turn) + discount * to_come.get(turn.role, 0.0)
-            to_come[turn.role] = turn.credit
+            turn.credit = score_of(turn) + discount * to_come.get(turn.speaker, 0.0)
+            to_come[turn.speaker] = turn.credit
 
 
-def mean_over_roles(episodes: Iterable[Episode]) -> None:
-    """The credit of a turn is the sum of all scores over the number of roles that spoke (ours)."""
+def mean_over_agents(episodes: Iterable[Episode]) -> None:
+    """The credit of a turn is the sum of all scores over the number of agents that spoke (ours)."""
     for episode in episodes:
         total = sum(score_of(turn) for turn in episode.turns)
         for turn in episode.turns:
-            turn.credit = total / len({one.role for one in episode.turns})
+            turn.credit = total / len({one.speaker for one in episode.turns})
 
 
 def penalise_overlong(turns: Iterable[Turn], limit: int, buffer: int) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import count
@@ -47,6 +47,7 @@ class Utterance:
     agent: str
     asked: Asked
     turn: asyncio.Future[Turn]
+    known: Turn | None = None  # in a replay: what was said
 
 
 @dataclass
@@ -79,8 +80,8 @@ class Speaker:
         cast.spoken[role] += 1
         number = next(cast.numbers)
         try:
-            known = cast.replay and cast.replay.reply(self.name, asked)
-            said = known or await self._answer(asked)
+            known = None if cast.replay is None else cast.replay.reply(self.name, asked)
+            said = await self._answer(asked, known)
         except TooLong:  # nothing was said: what is asked instead has the same numbers
             cast.spoken[role] -= 1
             raise
@@ -88,22 +89,26 @@ class Speaker:
             cast.said[number] = said
         return said
 
-    async def _answer(self, asked: Asked) -> Turn:
-        """Its turn: in the next batch, or from a server, which is asked at once."""
+    async def _answer(self, asked: Asked, known: Turn | None) -> Turn:
+        """Its turn: in the next batch, or from a server, which is asked at once.
+
+        known: in a replay, what it has said; also that comes with the batch, lest branches of a
+            play overtake each other
+        """
         cast = self.cast
         actor, of = cast.actors[self.name], cast.of
-        if not (isinstance(actor, Policy) and actor.served):
+        if known or not (isinstance(actor, Policy) and actor.served):
             turn: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
-            cast.waiting.append(Utterance(self.name, asked, turn))
+            cast.waiting.append(Utterance(self.name, asked, turn, known))
             return await turn
-        known = len(cast.said)  # turns that it may know of
+        heard = len(cast.said)  # turns that it may know of
         limit = of.give_numbers(self.name, asked)
         of.under_way += 1
         try:
             said = await actor.served.turn(actor, asked, limit, of.sampling)
         finally:
             of.under_way -= 1
-        said.asked_in = known
+        said.asked_in = heard
         return said
 
     def fits(self, context: Context, limit: int) -> bool:
@@ -281,24 +286,29 @@ class RollOut:
                 self.reward.score(told)
 
     def _answer(self, utterances: list[Utterance], number: int) -> None:
-        """Have agents say what they are asked in a batch, in the order of the episodes."""
-        asked: dict[str, list[Utterance]] = defaultdict(list)
-        for one in sorted(utterances, key=lambda one: one.asked.episode):
-            asked[one.agent].append(one)
-        batch = {agent: [one.asked for one in own] for agent, own in asked.items()}
-        distributed.from_first(("speak", batch))
-        for agent, turns in self._speak(batch).items():
-            for one, turn in zip(asked[agent], turns, strict=True):
-                if turn is not None:
-                    turn.asked_in = number
-                    one.turn.set_result(turn)
-                    continue
+        """Have agents say what they are asked in a batch; those of an episode hear in its order."""
+        ordered = sorted(utterances, key=lambda one: one.asked.episode)
+        batch: dict[str, list[Asked]] = defaultdict(list)
+        for one in ordered:
+            if one.known is None:
+                batch[one.agent].append(one.asked)
+        said: dict[str, Iterator[Turn | None]] = {}
+        if batch:
+            distributed.from_first(("speak", dict(batch)))
+            said = {agent: iter(turns) for agent, turns in self._speak(batch).items()}
+        for one in ordered:
+            turn = one.known or next(said[one.agent])
+            if turn is None:
                 one.turn.set_exception(
                     TooLong(
-                        f"{agent}: the server refuses prompt {one.asked.prompt} as too long, "
+                        f"{one.agent}: the server refuses prompt {one.asked.prompt} as too long, "
                         f"also in its shortest wording; with a smaller max_tokens it may fit"
                     )
                 )
+                continue
+            if one.known is None:
+                turn.asked_in = number
+            one.turn.set_result(turn)
 
     def _speak(self, batch: dict[str, list[Asked]]) -> dict[str, Sequence[Turn | None]]:
         """The turns of what agents are asked together; None: its context is too long."""

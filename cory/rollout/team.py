@@ -69,8 +69,10 @@ class Agent:
             )
         if not isinstance(shown, str):  # the play may go on writing to its list
             shown = [dict(message) for message in shown]
-        self.turns.append(await speaker.say(shown, role or self.name, len(self.turns)))
-        return self.turns[-1]
+        turn = await speaker.say(shown, role or self.name, len(self.turns))
+        turn.member = self.name
+        self.turns.append(turn)
+        return turn
 
 
 def team_play(config: TeamConfig) -> Play:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ SAMPLES = "samples.jsonl"
 SCORES = "prompt_scores.jsonl"  # what each held-out prompt contributes to the evaluations' metrics
 OUTPUT = "output.txt"  # what a run of a sweep says while others work beside it
 CHECKPOINTS = "checkpoints"
+GAMES = "games"  # folder of the games that were played to learn from: a file per set
 AGENTS = "agents"
 ITERATIONS = "iterations"  # folder of earlier agents: per iteration a folder like a run's own
 BEST = "best"  # folder of the agents with the best value of a metric, like a run's own
@@ -143,9 +145,10 @@ def prepare(run_dir: Path, cfg: DictConfig, words: list[str]) -> bool:
     ConfigError for the directory of another run. words: as typed, for overrides.txt
     """
     require_own(run_dir)
-    metrics, whole = run_dir / METRICS, read_record(run_dir) is not None
+    saved, whole = _saved(run_dir), read_record(run_dir) is not None
+    done = [run_dir / METRICS, *run_dir.glob(f"{GAMES}/*")]
     # else nothing was done, and what is wrong may be put right in the same folder
-    if whole or (metrics.exists() and metrics.stat().st_size > 0):
+    if whole or saved or any(path.exists() and path.stat().st_size > 0 for path in done):
         theirs, ours = comparable_settings(read_settings(run_dir)), comparable_settings(cfg)
         other = [key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key)]
         key = min(other, key=lambda key: (not key.endswith(".name"), key), default="")
@@ -155,14 +158,19 @@ def prepare(run_dir: Path, cfg: DictConfig, words: list[str]) -> bool:
             f"repeat what it was begun with ({OVERRIDES} lists it), or choose another run_dir",
         )
         if whole:
+            shutil.rmtree(run_dir / CHECKPOINTS, ignore_errors=True)  # it may have been killed then
             print(f"{run_dir} is complete; delete it to run it again")
             return False
-        saved = (file.parent.name for file in (run_dir / CHECKPOINTS).glob(f"*/{MANIFEST}"))
-        done = max(map(int, saved), default=0)
-        where = f"after iteration {done}" if done else "from its start, as nothing was saved"
+        where = f"after iteration {max(saved)}" if any(saved) else "from its start"
         print(f"goes on with the run in {run_dir} {where} (delete it to start afresh)")
     write_settings(run_dir, cfg, words)
     return True
+
+
+def _saved(run_dir: Path) -> list[int]:
+    """After how many iterations each whole checkpoint is."""
+    places = (file.parent.name for file in (run_dir / CHECKPOINTS).glob(f"*/{MANIFEST}"))
+    return [int(name) for name in places if name.isdecimal()]  # others are being written
 
 
 def runs_below(folder: Path) -> list[Path]:

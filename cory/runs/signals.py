@@ -76,10 +76,10 @@ def stopping_anywhere() -> bool:
     return distributed.any_of(stopping())
 
 
-def leave_if_asked(saved: str) -> None:
+def leave_if_asked(said: str) -> None:
     """Raise Stopped in every process where any of them is asked to stop; all call this."""
     if stopping_anywhere():
-        raise Stopped(f"saved {saved}")
+        raise Stopped(said)
 
 
 def stop_code() -> int | None:

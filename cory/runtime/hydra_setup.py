@@ -37,6 +37,10 @@ OmegaConf.set_struct(OPEN.members, False)
 ConfigStore.instance().store(name="open_members", node=OPEN)
 
 
+# settings that one source of prompts or words reads -> the sources
+OF_SOURCES = {"task.path": ("path", "hub"), "task.kinds": ("generated",), "task.words": ("list",)}
+
+
 def run_name(choices: Mapping[str, str]) -> str:
     """The experiment, or without one task and algorithm: `imdb_cory`; choices: of each group."""
     alone = f"{choices['task']}_{choices['algorithm']}"
@@ -57,10 +61,15 @@ def refuse_same_names(folder: Path) -> None:
 
 
 def refuse_unread(words: Sequence[str], config: Config) -> None:
-    """ConfigError for a word about adapters or a server where the run has none."""
-    adapters, server = config.model.sharing == "adapters", config.hardware.sampler == "vllm"
+    """ConfigError for a word about adapters, a server or a source of the task that are not used."""
+    adapters = any(model.sharing == "adapters" for model in config.models.values())
+    server, source = config.hardware.sampler == "vllm", getattr(config.task, "source", None)
     for word in words:
         key = key_of(word)
+        read = source in OF_SOURCES.get(key, (source,)) or word.endswith("=null")
+        require(
+            read, f"{word}: needs task.source={' or '.join(OF_SOURCES.get(key, ()))}, got {source}"
+        )
         require(
             adapters or not key.startswith("model.adapter."),
             f"{word}: needs adapters: adapter=lora, lora_4bit or model.sharing=adapters",

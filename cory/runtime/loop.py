@@ -192,11 +192,12 @@ class Loop:
         """
         config, done = self.config, iteration + 1
         final = done >= config.algorithm.iterations
+        nothing_done = iteration == BEFORE_ANY or config.algorithm.iterations == 0
         self.reward.at(config.algorithm.iterations if final else done)
         request = EvalRequest(config.evaluation, config.seed, iteration, final)
 
         def before_each(done: int, rows: int) -> None:
-            leave_if_asked(f"within {where}")
+            leave_if_asked(f"{'left' if nothing_done else 'saved'} within {where}")
             self.bar.set_postfix_str(f"evaluation: {done} of {rows} responses", refresh=False)
             self.bar.update(0)
 

@@ -63,11 +63,14 @@ def run_sweep(name: str, args: Namespace, task: Callable[[DictConfig], Any]) -> 
     folders = [CONF]
     if args.config_dir:
         folders.insert(1, Path(args.config_dir).expanduser().absolute())
-        hydras.insert(0, f"hydra.searchpath=[file://{folders[1]}]")
+        hydras.insert(0, f"hydra.searchpath=[{quoted(f'file://{folders[1]}')}]")
     sweep = read_sweep(name, values.get("scale", "paper"), folders, only)
     jobs = jobs_of(sweep, words)
     form = {key: values.get(key, "paper") for key in ("scale", "fidelity")}
-    folder = Path(values.get(FOLDER, RUN.partition("/{name}")[0].format(**form)))
+    folder = Path(RUN.partition("/{name}")[0].format(**form))
+    for word in OverridesParser.create().parse_overrides(hydras):
+        if word.key_or_group == FOLDER:
+            folder = Path(str(word.value()))  # without quotes
     run_dirs = [folder / job.place for job in jobs]
     with hydra.initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         stages = in_stages(jobs, lambda *job: composed(*hydras, *job))
@@ -80,9 +83,14 @@ def run_sweep(name: str, args: Namespace, task: Callable[[DictConfig], Any]) -> 
         print(f"sweep={name}: {len(jobs)} runs, {done} finished before", flush=True)
         began = time.monotonic()
         try:
-            return run_stages(stages, [*hydras, f"{FOLDER}={folder}"], task)
+            return run_stages(stages, [*hydras, f"{FOLDER}={quoted(str(folder))}"], task)
         finally:
             say_end(run_dirs, folder, began, f"_{name.replace('/', '-')}")
+
+
+def quoted(text: str) -> str:
+    """A text as Hydra reads it on the command line, whatever characters it has."""
+    return "'" + re.sub(r"(\\*)'", r"\1\1\'", text) + "'"
 
 
 def jobs_of(sweep: Sweep, words: Sequence[str]) -> list[Job]:

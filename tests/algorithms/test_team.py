@@ -95,9 +95,36 @@ def test_credit(team: ConfigOf, tmp_path: Path, credit: str, expected: list[floa
     )
     text = returning('{"one": [1, 2.5], "two": 2}').replace("len(again.text) > 6", "True")
     rule = credit.replace("{file}", str(file))
-    trainer = build(team(text, f"algorithm.credit={rule}", "algorithm.turn_discount=0.5"))
+    more = ["algorithm.turn_discount=0.5"] if credit == "discounted" else []
+    trainer = build(team(text, f"algorithm.credit={rule}", *more))
     trainer.step(0)
     assert [[turn.credit for turn in e.turns] for e in trainer.episodes] == [expected] * 8
+
+
+@pytest.mark.parametrize("policies", ["separate", "shared"])
+@pytest.mark.parametrize(
+    ("credit", "expected"), [("own", [5.0, 3.0, 3.0]), ("mean", [4.0, 4.0, 4.0])]
+)
+def test_agents_are_paid_whatever_their_roles(
+    team: ConfigOf, tmp_path: Path, policies: str, credit: str, expected: list[float]
+) -> None:
+    """One has two roles, the second of which is the other's, too."""
+    play = """
+async def play(prompt, team):
+    await team.one.say(prompt.text, role="draft")
+    await team.two.say(prompt.text, role="voter")
+    await team.one.say(prompt.text, role="voter")
+    return {"one": [2, 3], "two": 3}
+"""
+    config = team(play, f"algorithm.credit={credit}", f"algorithm.policies={policies}")
+    trainer = build(config)
+    metrics = trainer.step(0)
+    assert [[turn.credit for turn in e.turns] for e in trainer.episodes] == [expected] * 8
+    found, lines = measure(trainer, config, tmp_path)
+    assert [turn.get("member") for turn in lines[0]["turns"]] == ["one", "two", "one"]
+    for name, value in {"one": 5.0, "two": 3.0, "team": 4.0}.items():
+        assert metrics[f"rollout/return/{name}"] == found[f"eval/score/{name}"] == value
+    assert {name.rpartition("/")[2] for name in found} == {"one", "two", "team"}
 
 
 @pytest.mark.parametrize(
@@ -253,6 +280,9 @@ def test_self_play_against_earlier_versions(team: ConfigOf, tmp_path: Path) -> N
     drawn = [float(uniforms((config.seed, "pool", done), 1)) for done in range(1, 6)]
     assert played == [0, *(int(share * (1 + done)) for done, share in enumerate(drawn, 1))]
     assert len({*played}) > 2
+    # evaluations are against the first version, whichever plays
+    asked = trainer.evaluate.actors["two"]  # type: ignore[attr-defined]
+    assert asked.frozen and asked.own_sampling(config.algorithm.sampling).max_response_tokens == 2
     state = trainer.state_dict()
     again = build(config)
     again.load_state_dict(state)

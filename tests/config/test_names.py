@@ -38,11 +38,20 @@ def test_a_scale_has_its_own_words_runs_and_seeds(tmp_path: Path) -> None:
         ("medium", "{runs: [a]}", "no form at scale=medium, only at paper, small"),
         ("small", "{runs: [a], scales: [paper]}", "at scale=small, only at paper"),
         ("paper", "{runs: [c]}", "sweeps.s names c, not among runs"),
+        ("paper", "[a]", r"x.yaml: sweeps.s=\[a\]: Input should be a valid dictionary$"),
+        ("paper", "{seeds: [0]}", "x.yaml: sweeps.s.runs: no value given$"),
+        ("paper", "{runs: [a], seed: [0]}", "x.yaml: sweeps.s.seed is not a setting"),
+        ("small", "{runs: [a], seeds: {paper: [0]}}", "x.yaml: seeds has none of scale=small$"),
     ],
 )
 def test_what_there_is_not_is_refused(scale: str, s: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=said):
         read_sweep("x/s", scale, written(tmp_path, s=s))
+
+
+def test_words_are_split_outside_quotes(tmp_path: Path) -> None:
+    folders = written(tmp_path, a="\"k=1 t='Q: {p} A:' l=[a, b]\"".replace(", ", ","))
+    assert read_sweep("x/s", "paper", folders).runs["x/a"] == ["k=1", "t='Q: {p} A:'", "l=[a,b]"]
 
 
 @pytest.mark.parametrize("sweep", options("sweep"))

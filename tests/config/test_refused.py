@@ -236,6 +236,10 @@ algorithm.agents=[one,one] -> must not name one twice
 algorithm.critic=central ; algorithm.agents=[one] -> reads what several agents say, and there is one
 algorithm.agents=[team,one] -> must not name team
 algorithm.agents=[observer,one] -> must not name observer
+algorithm.agents=[task,one] -> must not name task
+algorithm.policies={one: two} ; algorithm.fixed={two: start}
+    -> algorithm.policies: must not name two
+algorithm.turn_discount=0.9 -> needs algorithm.credit=discounted, got own
 algorithm.policies={one: a,two: observer_2} -> algorithm.policies: must not name observer_2
 algorithm.fixed={three: start} -> algorithm.fixed: names three, not among algorithm.agents
 algorithm.fixed={one: start,two: start} -> algorithm.fixed: names all agents: nobody learns

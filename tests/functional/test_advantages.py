@@ -120,7 +120,8 @@ def test_a_prompt_teaches_nobody_where_all_groups_are_equal() -> None:
     same = [spoken(1, 2, 9), spoken(1, 2, 9)]
     of_b, of_a = [same[0], spoken(1, 2, 8)], [same[0], spoken(0, 2, 9)]
     episodes = [*same, *of_b, *of_a, spoken(4, 4, 4), spoken(4, 4, 4)]
-    assert equal_prompts(episodes, ["a", "b"], 2, "turn") == [0, 3]
+    for agents in (["a", "b"], ["a", "b", "silent"]):  # nobody has asked that one
+        assert equal_prompts(episodes, agents, 2, "turn") == [0, 3]
     assert equal_prompts(episodes, ["a"], 2, "agent") == [0, 1, 3]
     assert equal_prompts(episodes, ["b"], 2, "turn") == [0, 2, 3]
     assert equal_prompts(episodes, ["a"], 2, "prompt") == [3]  # 1 and 2 differ within the pool

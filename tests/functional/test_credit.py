@@ -8,7 +8,7 @@ from cory.algorithms.cory import shared_sum
 from cory.episode import Episode, Prompt, Turn, absent_turn
 from cory.functional.credit import (
     answer_changes,
-    mean_over_roles,
+    mean_over_agents,
     outcome_decay,
     own_and_later,
     own_score,
@@ -36,7 +36,7 @@ def episode(*scores: float | None) -> Episode:
         # 1 + 2.5, 2.5;  -4 + 8 + 16, 8 + 16, 16
         (own_and_later, [[3.5, 2.5], [20.0, 24.0, 16.0], [0.0], []]),
         (shared_sum, [[3.5, 3.5], [20.0, 20.0, 20.0], [0.0], []]),
-        (mean_over_roles, [[1.75, 1.75], [20 / 3, 20 / 3, 20 / 3], [0.0], []]),
+        (mean_over_agents, [[1.75, 1.75], [20 / 3, 20 / 3, 20 / 3], [0.0], []]),
     ],
 )
 def test_credit(rule: Rule, expected: list[list[float]]) -> None:

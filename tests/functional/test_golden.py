@@ -139,3 +139,5 @@ def test_adaptive_kl() -> None:
         kl_coef = adapted_kl_coef(kl_coef, kl, given["target"], given["horizon"], given["turns"])
         coefficients.append(kl_coef)
     assert_close(coefficients, expected["coefficients"])
+    # beyond TRL: of many more turns than the horizon it stays above 0
+    assert_close([adapted_kl_coef(1.0, 0.0, 1.0, 10, turns) for turns in (10, 99)], [0.8, 0.8])

@@ -9,7 +9,7 @@ from cory.algorithms.cory import Roles, build_cory, pioneer_observer, shared_sum
 from cory.algorithms.ppo import build_ppo
 from cory.config import ConfigError
 from cory.episode import Asked, Context, Prompt, Turn
-from cory.functional.credit import mean_over_roles, own_and_later, own_score
+from cory.functional.credit import mean_over_agents, own_and_later, own_score
 from cory.rollout.debate_prompts import Chat, Graded, Plain
 from cory.rollout.scheduler import Play, single_turn
 from cory.seeding import Streams
@@ -104,7 +104,7 @@ def test_who_is_pioneer_when(overrides: list[str], expected: list[int]) -> None:
     [
         ([], shared_sum, "[Once| agent_00]"),
         (["algorithm.knowledge_transfer=false"], shared_sum, "Once"),
-        (["algorithm.credit=mean"], mean_over_roles, "[Once| agent_00]"),
+        (["algorithm.credit=mean"], mean_over_agents, "[Once| agent_00]"),
         (["algorithm.credit=later"], own_and_later, "[Once| agent_00]"),
         (["algorithm.collective_reward=false"], own_score, "[Once| agent_00]"),
         (["algorithm=ppo"], own_score, "Once"),

@@ -111,6 +111,25 @@ def test_replays_are_one_batch_of_each_agent() -> None:
     assert calls == [("judge", 4), ("planner", 4)]
 
 
+def test_branches_of_one_role_keep_their_order() -> None:
+    """What was said in them is said again, whether a branch is at its first utterance or later."""
+
+    async def branches(prompt: Prompt, cast: Cast) -> None:
+        async def branch(name: str) -> None:
+            first = await cast["a"].say(name, "role")
+            await cast["a"].say(f"{name}+{first.response}", "role")
+
+        await asyncio.gather(branch("p"), branch("q"))
+
+    (episode,), _ = rolled_out(branches, PROMPTS[:1])
+    assert [turn.context for turn in episode.turns][:2] == ["p", "q"]
+    for place, (turn, replay) in enumerate(replays_of(episode, 5, ["a"], True)):
+        (again,), script = rolled_out(branches, PROMPTS[:1], replay)
+        assert (again.turns[place].context, again.turns[place].response) == (turn.context, "")
+        # what its branch says after it is sampled, and nothing else
+        assert len(script.numbers) == (1 if place < 2 else 0)
+
+
 def test_a_list_that_a_play_writes_on_is_recognised(tmp_path: Path, monkeypatch) -> None:
     chat: list[dict[str, str]] = []
 

@@ -9,7 +9,11 @@ from omegaconf import DictConfig
 
 from cory.config import ConfigError
 from cory.runs.run_dir import (
+    CHECKPOINTS,
+    GAMES,
+    MANIFEST,
     METRICS,
+    PART,
     RECORD,
     SETTINGS,
     lock,
@@ -93,6 +97,25 @@ def test_a_directory_with_another_run_is_refused(override: str, said: str, tmp_p
     assert started(tmp_path, "hardware=cpu2", "wandb.project=x", "checkpoint_every=1")
 
 
+@pytest.mark.parametrize("what", [f"{CHECKPOINTS}/000000/{MANIFEST}", f"{GAMES}/epoch_000.jsonl"])
+def test_what_was_collected_is_of_these_settings(what: str, tmp_path: Path) -> None:
+    """Of a run that was left in its first iteration."""
+    write_settings(tmp_path, compose_config(), [])
+    (tmp_path / what).parent.mkdir(parents=True)
+    (tmp_path / what).write_text("{}\n")
+    with pytest.raises(ConfigError, match="holds a run with seed=0, not 1"):
+        started(tmp_path, "seed=1")
+    assert started(tmp_path)
+
+
+def test_a_checkpoint_counts_once_it_has_its_name(tmp_path: Path, capsys) -> None:
+    begun(tmp_path, compose_config())
+    for name in ("000003", f"000004{PART}", "000003_copy"):
+        (tmp_path / CHECKPOINTS / name).mkdir(parents=True)
+        (tmp_path / CHECKPOINTS / name / MANIFEST).write_text("{}")
+    assert started(tmp_path) and " after iteration 3 (" in capsys.readouterr().out
+
+
 def test_who_samples_is_a_setting_that_stays(tmp_path: Path) -> None:
     """Other tokens are drawn then."""
     begun(tmp_path, compose_config("algorithm=ppo"))
@@ -110,7 +133,9 @@ def test_a_run_goes_on_and_once_it_is_finished_stays_as_it_is(tmp_path: Path, ca
     assert capsys.readouterr().out.startswith(where)
     begun(run_dir, compose_config())
     (run_dir / RECORD).write_text("{}")
+    (run_dir / CHECKPOINTS / "000001").mkdir(parents=True)  # it was killed at its very end
     assert not started(run_dir) and "is complete" in capsys.readouterr().out
+    assert not (run_dir / CHECKPOINTS).exists()
     with pytest.raises(ConfigError, match=r"a run with algorithm\.iterations=24, not 41"):
         started(run_dir, "algorithm.iterations=41")
 

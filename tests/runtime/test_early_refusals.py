@@ -17,6 +17,7 @@ from tests.support.composing import compose_config, parsed
 from tests.support.refusals import refusal
 
 GAMES = ("experiment=spag/llama2_im", "scale=small")
+TEAM = ("algorithm=team", "algorithm.play=mine.py:play", "algorithm.agents=[one,two]")
 PROMPTS = ("task=prompts", "reward=sentiment", "task.test_split=null", "task.held_out_share=0.5")
 
 
@@ -37,6 +38,15 @@ def refused(config: Config, run_dir: Path) -> str:
             [*GAMES, "+algorithm.opponents.other={tmp}/none"],
             "algorithm.opponents.other={tmp}/none: there is no run",
         ),
+        (
+            [*GAMES, "algorithm.games={tmp}/a.json"],
+            "algorithm.games={tmp}/a.json: there is no such",
+        ),
+        (
+            [*TEAM, "algorithm.fixed={{two:{tmp}/a}}"],
+            "algorithm.fixed.two={tmp}/a: there is no run",
+        ),
+        (["reward.path={tmp}/no"], "reward.path={tmp}/no: there is no such folder"),
         (["run_dir={tmp}/mine"], "run_dir={tmp}/mine"),
     ],
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus
 
@@ -15,7 +16,7 @@ from cory.config import ConfigError
 from cory.config.sweep_files import Sweep
 from cory.runs.run_dir import METRICS, RECORD, read_settings
 from cory.runtime.launch import JobFailed
-from cory.runtime.sweeps import folder_name, in_stages, jobs_of
+from cory.runtime.sweeps import folder_name, in_stages, jobs_of, quoted
 from tests.support.commands import Command, metrics, until, workers
 from tests.support.composing import compose_config
 from tests.support.warm import WarmCommand
@@ -31,6 +32,13 @@ def test_a_job_for_every_run_and_seed() -> None:
     assert [job.name for job in jobs_of(sweep, ["seed=range(0,3)"])] == ["x/a"] * 3 + ["x/b"] * 3
     with pytest.raises(ConfigError, match=r"k=2,3: a sweep has one value of each setting but"):
         jobs_of(sweep, ["k=2,3"])
+
+
+@pytest.mark.parametrize("text", ["/tmp/a b", "/tmp/mé/p (1)/a'b", "/x\\'y", "a=b#~c"])
+def test_any_folder_can_be_typed(text: str) -> None:
+    parser = OverridesParser.create()
+    assert parser.parse_override(f"hydra.sweep.dir={quoted(text)}").value() == text
+    assert parser.parse_override(f"hydra.searchpath=[{quoted(text)}]").value() == [text]
 
 
 def test_runs_that_others_start_from_come_first() -> None:
