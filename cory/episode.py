@@ -120,8 +120,8 @@ class Turn(TokenRow):
     credit: float | None = None  # set by the credit rule
     # log-probability of each token under the distribution that it was sampled from
     sampler_logprobs: list[float] = field(default_factory=list)
-    # which batch of its roll-out it was asked in: those of later ones may know it
-    asked_in: int = 0
+    asked_in: int = 0  # how much of the episode had been said when it was asked, which it may know
+    served_as: str = ""  # the adapter that it was said with, where a server sampled it
     cut_off: bool = False  # whether the limit on its tokens ended it
     asked: Context = ""  # `context` before it was rendered
     thinking: str = ""  # what was said before it in private

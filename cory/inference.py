@@ -1,5 +1,6 @@
 """Agents of a finished run: they answer any prompt, alone or in their roles."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -113,11 +114,12 @@ class TrainedTeam:
             agent is None or agent in self.actors,
             f"agent={agent}: {self.run_dir} has {', '.join(self.actors)}",
         )
-        sampling = self.config.algorithm.sampling
         require(
             max_tokens is None or max_tokens >= 1, f"max_tokens={max_tokens}: must be at least 1"
         )
-        play = self.play(max_tokens) if agent is None else single_turn(agent)
+        algorithm = limited(self.config.algorithm, max_tokens)
+        actors = {name: limited(actor, max_tokens) for name, actor in self.actors.items()}
+        play = self.play(algorithm) if agent is None else single_turn(agent)
         require(all(prompt.strip() for prompt in prompts), "a prompt is empty")
         asked = [
             replace(self.form.prompt_of(prompt), columns=own, answer=own.get("answer"))
@@ -125,9 +127,7 @@ class TrainedTeam:
         ]
         # as in the run's evaluations, which began with these numbers
         key = (self.config.seed if seed is None else seed, MEASURED)
-        roll_out = RollOut.of(self.actors, sampling, key, greedy=greedy)
-        if max_tokens is not None:
-            roll_out = replace(roll_out, limit=max_tokens, limits={})
+        roll_out = RollOut.of(actors, algorithm.sampling, key, greedy=greedy)
         return [[t for t in episode.turns if not t.absent] for episode in roll_out(play, asked)]
 
     def vote(self, said: Sequence[Turn]) -> str | None:
@@ -179,12 +179,9 @@ class TrainedTeam:
             model.load(folders[model.name], "init_from", bundle.config.remote_code)
             bundle.keep_start(model, folders[model.name])
 
-    def play(self, max_tokens: int | None = None) -> Play:
-        """Who speaks, seeing what; max_tokens: for which prompts leave room, None: the run's."""
-        algorithm = self.config.algorithm
-        if max_tokens is not None:
-            sampling = algorithm.sampling.replace(max_response_tokens=max_tokens)
-            algorithm = algorithm.replace(sampling=sampling)
+    def play(self, algorithm: Any = None) -> Play:
+        """Who speaks, seeing what; algorithm: its settings, None: the run's."""
+        algorithm = algorithm or self.config.algorithm
         if isinstance(algorithm, CoryConfig):
             transfer = self.form.observer_context if algorithm.knowledge_transfer else None
             return pioneer_observer(Roles(self.names), transfer)
@@ -201,6 +198,15 @@ class TrainedTeam:
             agents, rounds = algorithm.evaluation_agents, algorithm.evaluation_turns
             return maft_debate(algorithm, self.form, self.bundle_of, agents, rounds).play
         return single_turn(self.names[0])
+
+
+def limited(one: Any, limit: int | None) -> Any:
+    """Settings of an algorithm, or an actor, with this limit of a response; None: as it is."""
+    if limit is None or getattr(one, "sampling", None) is None:
+        return one
+    other = copy.copy(one)
+    other.sampling = one.sampling.replace(max_response_tokens=limit)
+    return other
 
 
 def load_team(

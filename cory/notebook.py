@@ -24,7 +24,7 @@ from cory.config import ConfigError, require
 from cory.runs.files import read_lines
 from cory.runs.run_dir import METRICS, SAMPLES, TIMES, read_record
 
-PLAIN = re.compile(r"[A-Za-z_/][\w./:@+-]*")  # a text that Hydra takes without quotes
+PLAIN = re.compile(r"[A-Za-z_/][\w./:@+-]*", re.ASCII)  # a text that Hydra takes without quotes
 # how the command names the run's directory, once it has begun or where it is finished
 RUN = re.compile(r"run in (.+)|(.+) is complete; delete it to run it again")
 LAST_LINES = 30  # of what a failed run said
@@ -132,7 +132,7 @@ def words_of(overrides: Sequence[str | Mapping[str, Any]]) -> list[str]:
             words += [f"{key}={written(value)}" for key, value in given.items()]
     for word in words:
         require(
-            "=" in word and not word.startswith(("-", "sweep=")),
+            ("=" in word or word.startswith("~")) and not word.startswith(("-", "sweep=")),
             f"run() makes one run of settings as key=value, got '{word}'",
         )
     return words

@@ -54,6 +54,9 @@ def test_values_reach_the_settings_as_they_are(tmp_path: Path) -> None:
         "algorithm.learning_rate": 1e-5,
         "run_dir": tmp_path / "a b",
     }
+    accents = {"task.source": "path", "task.path": "données (1).jsonl"}
+    assert compose("~reward.label", *words_of([accents])).task.path == "données (1).jsonl"
+    assert words_of(["~reward.label"]) == ["~reward.label"]
     cfg = compose(*words_of([given]))
     assert list(cfg.evaluation.probes) == given["evaluation.probes"]
     assert cfg.algorithm.learning_rate == 1e-5 and cfg.run_dir == str(tmp_path / "a b")

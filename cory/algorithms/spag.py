@@ -178,17 +178,19 @@ class GameCollector:
             self.opponents.seats("games", "itself" if itself else config.games),
             lambda key: task.turns_to_collect(generator((*key, "turns"))),
         )
+
+        def leave() -> None:
+            leave_if_asked(f"saved with {len(games)} of {wanted} games of a set")
+
         roll_out = RollOut.of(
             self.opponents.actors,
             config.sampling,
             (run.seed, "games", epoch),
             self.components.streams.length,
-            # collecting may take hours: it can be left between any two utterances
-            before_each=lambda: leave_if_asked(
-                f"saved with {len(games)} of {wanted} games of a set"
-            ),
+            before_each=leave,  # collecting may take hours: between any two utterances
         )
         for start in range(len(games), wanted, config.game_batch):
+            leave()  # what a server samples is no batch
             # ZeRO-3 gathers its weights once for all utterances of these games
             with self.policy.whole() if itself else nullcontext():
                 of_batch = replace(roll_out, first=start)

@@ -186,8 +186,9 @@ class AnswerCollector:
         question = texts.render(answers.prompt.opening)
         responses = [turn.response for turn in answers.turns]
         rows = readings(texts, [question] * len(responses), responses, None)
+        opening, asked = answers.prompt.opening, len(texts.ids([question])[0])
         fitting = [
-            Example(context, response, float(bool(turn.right)), answers.prompt.opening)
+            Example(context, response, float(bool(turn.right)), opening, len(context) - asked)
             for turn, (context, response) in zip(answers.turns, rows, strict=True)
             if len(context) + len(response) <= config.max_tokens
         ]

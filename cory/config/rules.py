@@ -267,13 +267,18 @@ def of_models(config: Config) -> Conflicts:
         whole = f"needs hardware.zero_stage of at most 2, or {group}.sharing=copies"
         if split and getattr(algorithm, "kl_loss", "") == "full":
             yield "algorithm.kl_loss", f"{whole}: shared weights are split"
-        if split and group == "model" and "pool" in getattr(algorithm, "fixed_agents", {}).values():
+        pooled = "pool" in getattr(algorithm, "fixed_agents", {}).values()
+        if split and pooled and group == config.group_of(algorithm.names()[0]):
             yield "algorithm.fixed", f"{whole}: a pool's adapters are read while it runs"
     longest = config.task.max_prompt_tokens
     if isinstance(algorithm, VerifierConfig) and algorithm.max_tokens <= longest:
         rule = f"of question and answer, must be above task.max_prompt_tokens={longest}"
         yield "algorithm.max_tokens", rule
-    chats = all(model.chat for model in config.models.values())
+    forms = {bool(model.chat) for model in config.models.values()}
+    chats, swaps = forms == {True}, "swapped" in config.evaluation.probes_of_team
+    if swaps and len(forms) > 1 and algorithm.name == "maporl":
+        rule = "cannot swap agents of which some chat: each is shown a debate in its own form"
+        yield "evaluation.probes_of_team", rule
     if isinstance(algorithm, MaftConfig) and not (chats or algorithm.endpoint):
         for key, on in (("summary", algorithm.summary), ("prompts", algorithm.prompts.chats_only)):
             if on:
@@ -286,14 +291,17 @@ def of_models(config: Config) -> Conflicts:
 def of_server(config: Config) -> Conflicts:
     """A server that samples: what it has of the run's models."""
     hardware, models = config.hardware, config.models
-    fixed, runs = (getattr(config.algorithm, key, {}) for key in ("fixed_agents", "runs"))
+    fixed, runs, opponents = (
+        getattr(config.algorithm, key, {})
+        for key in ("fixed_agents", "runs", "runs_played_against")
+    )
     if hardware.sampler == "own":
         return
     if "pool" in fixed.values():
         yield "algorithm.fixed", "a pool needs hardware.sampler=own: its versions change unnoticed"
     if len(models) > 1 and hardware.server.address is not None:
         yield "hardware.server.address", f"serves one model, and the run has {len(models)}"
-    agents = [*config.algorithm.names(), *runs]
+    agents = [*config.algorithm.names(), *runs, *opponents]
     for key, model in {config.key_of(name): config.model_of(name) for name in agents}.items():
         if model.sharing == "adapters" and model.adapter.rank > 512:
             yield f"{key}.adapter.rank", "must be at most 512 with hardware.sampler=vllm"

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from cory.config import MaftConfig
 from cory.endpoint import Endpoint
@@ -15,7 +14,7 @@ from cory.episode import Episode, Metrics, Prompt
 from cory.evaluation.diversity import DebateRecord, Diversity
 from cory.evaluation.responses import TEAM, EvalRequest, ResponseSet
 from cory.functional.credit import answer_changes, rounds_of, transition_rates
-from cory.functional.statistics import mean
+from cory.functional.statistics import contributions, mean
 from cory.functional.votes import VoteRule
 from cory.models.actor import Actor
 from cory.models.policy import Policy
@@ -49,9 +48,11 @@ def debate_metrics(
         request.scores.add(f"eval/{prefix}right/{who}", rows, tries)
     if responses.samples is None:
         return metrics
-    scores = [turn["score"] for row in responses.lines for turn in row["turns"]]
-    given = torch.tensor([float(score) for score in scores if score is not None])
-    metrics[f"eval/score/{TEAM}"] = given.mean().item()
+    given = [[turn["score"] for turn in row["turns"]] for row in responses.lines]
+    scores = [[float(score) for score in row if score is not None] for row in given]
+    each = contributions([*map(sum, scores)], [*map(len, scores)])
+    request.scores.add(f"eval/score/{TEAM}", each, None)
+    metrics[f"eval/score/{TEAM}"] = mean(each)
     # rates of changed answers, for each round after the first and over all of them
     changes = [change for rounds in right for change in answer_changes(rounds)]
     for number in sorted({change.turn for change in changes}):
@@ -116,7 +117,15 @@ class MaftMetrics:
     endpoint: Endpoint | None  # that speaks for the agents
 
     def __call__(self, task: Task, responses: ResponseSet, request: EvalRequest) -> Metrics:
-        """Accuracy of votes and of the first agent by round, and the diversity of the answers."""
+        """Accuracy of votes and of the first agent by round, diversity of answers, and costs."""
+        metrics = self._measured(task, responses, request)
+        if self.endpoint is not None:
+            requests, tokens = self.endpoint.spent()
+            metrics[f"eval/endpoint_requests/{TEAM}"] = float(requests)
+            metrics[f"eval/endpoint_tokens/{TEAM}"] = float(tokens)
+        return metrics
+
+    def _measured(self, task: Task, responses: ResponseSet, request: EvalRequest) -> Metrics:
         config, agents = self.config, self.config.evaluation_agents
         vote = VoteRule(config.vote_ties, config.unreadable_votes)
         rounds = range(config.evaluation_turns)
@@ -162,12 +171,7 @@ class MaftMetrics:
         # a model behind an endpoint is no policy, and is asked for no likelihood
         last = [config.policy(rounds[-1], agent) for agent in range(agents)]
         policies = [self.policies[name] for name in last if name in self.policies]
-        metrics |= self.diversity.measure(debates, kinds, policies)
-        if self.endpoint is not None:
-            requests, tokens = self.endpoint.spent()
-            metrics[f"eval/endpoint_requests/{TEAM}"] = float(requests)
-            metrics[f"eval/endpoint_tokens/{TEAM}"] = float(tokens)
-        return metrics
+        return metrics | self.diversity.measure(debates, kinds, policies)
 
     def _base_responses(self, prompts: Sequence[Prompt], request: EvalRequest) -> list[list[str]]:
         """The untrained model's response to each problem, where a metric needs it."""

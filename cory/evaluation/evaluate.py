@@ -294,7 +294,7 @@ class TeamEvaluator:
             greedy=responses.samples is None,
             first=rows.start,
             reward=self.reward,
-            iteration=request.iteration + 1,
+            iteration=request.done,
         )
         episodes = roll_out(self.play if team else single_turn(responses.who), prompts)
         if responses.kind == MEASURED:

@@ -63,6 +63,12 @@ class EvalRequest:
     # filled by the evaluator: what prompts contribute to its metrics, and the responses
     scores: PromptScores = field(default_factory=PromptScores)
     lines: list[Line] = field(default_factory=list)  # as of samples.jsonl
+    trained: int | None = None  # iterations of training before it; None: those up to `iteration`
+
+    @property
+    def done(self) -> int:
+        """Iterations of training before it."""
+        return self.iteration + 1 if self.trained is None else self.trained
 
     @property
     def untrained(self) -> bool:

@@ -1,5 +1,6 @@
 """Whether two passes over the same tokens agree; and whether a server agrees with the trainer."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 # float32 rounding over a few dozen tokens stays far below; bf16 has 8 bits of mantissa, fp16 and
 # TF32 have 11
 TOLERANCE = {"fp32": 1e-3, "tf32": 0.02, "bf16": 0.1, "fp16": 0.02}
+CUT_APART = 0.05  # share of a server's tokens that the trainer's top_k or top_p may leave out
 CHECKED, TOKENS = 8, 64  # responses of each set of weights that are compared; tokens of each
 
 
@@ -66,4 +68,7 @@ def server_gap(policy: "Policy", turns: Sequence[Turn], sampling: SamplingConfig
     tokens = ids[:, -mask.shape[1] :][mask]
     own = logits.log_softmax(-1).gather(1, tokens[:, None]).squeeze(1).cpu()
     told = torch.tensor([logp for turn in turns for logp in turn.sampler_logprobs[:TOKENS]])
-    return typical_worst(own - told, torch.ones_like(own, dtype=torch.bool), policy)
+    inside = own.isfinite()  # others are where top_k or top_p cut at another token, by rounding
+    if (~inside).float().mean() > CUT_APART:
+        return math.inf
+    return typical_worst(own - told, inside, policy)

@@ -30,6 +30,7 @@ from cory.models.passes import Route
 START = "start-{}"  # adapter of the weights that an agent's began with; agents have no - in a name
 WEIGHTS = "adapter_model.safetensors"  # the name that PEFT looks for
 DESCRIPTION = "adapter_config.json"
+OF_PEFT = {"base_model", "model", "base_layer", "lora_A", "lora_B"}  # in the names of weights
 
 
 class SharedBase:
@@ -44,6 +45,13 @@ class SharedBase:
     ) -> None:
         """configs: of each adapter, by name; seeds: of its initial weights."""
         self.lm = lm.requires_grad_(False)
+        # PEFT and we find an adapter's weights by its name in theirs
+        taken = {part for weight, _ in lm.named_parameters() for part in weight.split(".")}
+        for name in configs:
+            free = name not in taken | OF_PEFT and not hasattr(nn.ModuleDict, name)
+            require(
+                free, f"an agent with an adapter cannot be called {name}, as a part of the model is"
+            )
         self.settings = {
             name: LoraConfig(
                 r=config.rank,

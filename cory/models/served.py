@@ -97,7 +97,9 @@ class Served:
         async with self.server.connected():
             name = self.weights[policy.adapter].name or self.server.base
             said = await self.server.sample(name, context, limit, how, seed, stops)
-        return policy.turn(asked, shown, context, said)
+        turn = policy.turn(asked, shown, context, said)
+        turn.served_as = policy.adapter
+        return turn
 
     def check(self, policy: Policy, turns: Sequence[Turn], sampling: SamplingConfig | None) -> None:
         """Compare what the server said of a policy's turns with a pass over them, some of them.
@@ -106,7 +108,8 @@ class Served:
         where the two do not agree.
         """
         held, sampling = self.weights.get(policy.adapter), policy.own_sampling(sampling)
-        turns = [turn for turn in turns if turn.sampler_logprobs][:CHECKED]
+        # its reference may have its name
+        turns = [t for t in turns if t.sampler_logprobs and t.served_as == policy.adapter][:CHECKED]
         if held is None or held.checked or not turns:
             return
         off, bound = server_gap(policy, turns, sampling), tolerance_of(policy.bundle.config)

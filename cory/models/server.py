@@ -51,6 +51,12 @@ class Failed(Exception):
     """A request that may succeed when it is sent again."""
 
 
+# what torch's launcher tells the processes of a run
+OF_PROCESSES = re.compile(
+    r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE|NAME)$|MASTER_|TORCHELASTIC_|TORCH_NCCL_"
+)
+
+
 class ServerGone(ConfigError):
     """The server does not answer, also after all tries; the run saves, and can go on later."""
 
@@ -143,9 +149,9 @@ class Server:
         return [self.python(), "-m", MODULE, *pairs, *flags, *config.options]
 
     def environment(self) -> dict[str, str]:
-        own = dict(os.environ) | VARIABLES
-        for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-            own.pop(name, None)  # of the run's processes, which the server is none of
+        # without those of the run's processes, which the server is none of
+        own = {key: value for key, value in os.environ.items() if not OF_PROCESSES.match(key)}
+        own |= VARIABLES
         if self.device == "cpu":
             own["VLLM_CPU_KVCACHE_SPACE"] = str(max(1, round(self.config.kv_cache_gib)))
             own["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # starts in half of the time

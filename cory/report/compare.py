@@ -45,11 +45,11 @@ MOST_AGENTS = 4  # whose KL is shown
 LEAST_SEEDS = 3  # below, two that happen to agree would pass for certainty
 APART = 0.05  # share by which two costs may differ and count as equal
 COSTS = {"tokens sampled": "^rollout/tokens$", "optimiser steps": "^ppo/steps/"}
-# the team's final answer: the first of these that it has; and the single agent's beside it
+# the team's final answer: the first of these that it has; beside it the single agent's, likewise
 FINAL = {
-    r"eval/vote/turn_\d+": rf"eval/(vote/turn_\d+|pass_at_1/{AGENT})",
-    r"eval/score/observer(_\d+)?": rf"eval/score/{AGENT}",
-    "eval/score/team": rf"eval/score/(team|{AGENT})",
+    r"eval/vote/turn_\d+": (r"eval/vote/turn_\d+", rf"eval/pass_at_1/{AGENT}"),
+    r"eval/score/observer(_\d+)?": (rf"eval/score/{AGENT}",),
+    "eval/score/team": ("eval/score/team", rf"eval/score/{AGENT}"),
 }
 
 
@@ -301,7 +301,8 @@ def final_metrics(team: Sequence[str], single: Sequence[str]) -> list[str]:
     """The metrics of FINAL, by the names that each has; of several the last, as of a debate."""
     for pattern, beside in FINAL.items():
         own = [name for name in team if re.fullmatch(pattern, name)]
-        its = [name for name in single if re.fullmatch(beside, name)]
+        found = ([name for name in single if re.fullmatch(one, name)] for one in beside)
+        its = next(filter(None, found), [])
         if own and its:
             return [max(names, key=lambda name: (len(name), name)) for names in (own, its)]
         if own:

@@ -40,6 +40,7 @@ def evaluator_of(team: TrainedTeam, run_dir: Path) -> TeamEvaluator:
     task = builder("task", config.task.name)(config.task, bundle.tokenizer, streams.data)
     facts = RunFacts(run_dir, algorithm.iterations)
     reward = builder("reward", config.reward.name)(config.reward, task, bundle.device, facts)
+    reward.at(algorithm.iterations)  # as in the run's own last evaluation
     if isinstance(algorithm, TeamConfig):
         return team_evaluator(config, task, reward, team.actors)
     how: dict[str, Any] = {"alone": False, "rows": config.hardware.responses_at_once}
@@ -68,8 +69,8 @@ def cross_play(run_dirs: Sequence[Path]) -> pd.DataFrame:
 
     def score(own: dict[str, Actor], others: dict[str, Actor]) -> float:
         asked = config.evaluation.replace(greedy=False)
-        last = max(0, config.algorithm.iterations - 1)  # as the run's own, for plays that change
-        request = EvalRequest(asked, config.seed, last, final=False)
+        trained = config.algorithm.iterations  # for plays that change with it
+        request = EvalRequest(asked, config.seed, 0, final=False, trained=trained)
         pair = replace(evaluator, actors={**others, first: own[first]})
         return pair(request, lambda done, rows: None)["eval/score/team"]
 

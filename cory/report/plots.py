@@ -56,6 +56,8 @@ def curve(
     together = pd.concat(runs, axis="columns", join="inner")
     mean, spread = together.mean(axis="columns"), together.std(axis="columns")
     how: dict[str, Any] = {"color": f"C{number}", "linestyle": dashes}
+    step = mean.index.to_series().diff().median()  # evaluations are farther apart
+    smooth = round(smooth / step) if step > 0 else 1
     if 1 < smooth < len(mean):
         axes.plot(mean, **how, linewidth=0.8, alpha=0.35)
         # at both ends over what there is: a curve that stops early hides how a run ended

@@ -78,13 +78,15 @@ class Speaker:
         cast = self.cast
         asked = Asked(context, role, round, cast.prompt.id, cast.episode, cast.spoken[role])
         cast.spoken[role] += 1
-        number = next(cast.numbers)
+        number, heard = next(cast.numbers), len(cast.said)
+        known = None if cast.replay is None else cast.replay.reply(self.name, asked)
         try:
-            known = None if cast.replay is None else cast.replay.reply(self.name, asked)
             said = await self._answer(asked, known)
         except TooLong:  # nothing was said: what is asked instead has the same numbers
             cast.spoken[role] -= 1
             raise
+        if known is None:
+            said.asked_in = heard
         if not aside:
             cast.said[number] = said
         return said
@@ -101,15 +103,12 @@ class Speaker:
             turn: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
             cast.waiting.append(Utterance(self.name, asked, turn, known))
             return await turn
-        heard = len(cast.said)  # turns that it may know of
         limit = of.give_numbers(self.name, asked)
         of.under_way += 1
         try:
-            said = await actor.served.turn(actor, asked, limit, of.sampling)
+            return await actor.served.turn(actor, asked, limit, of.sampling)
         finally:
             of.under_way -= 1
-        said.asked_in = heard
-        return said
 
     def fits(self, context: Context, limit: int) -> bool:
         """Whether a context leaves it room for a response of `limit` tokens, as far as is known."""
@@ -224,9 +223,12 @@ class RollOut:
     async def _lead(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
         """As `__call__`, in the first process."""
         async with AsyncExitStack() as connections:
-            for actor in self.actors.values():
-                if isinstance(actor, Policy) and actor.served:
-                    await connections.enter_async_context(actor.served.server.connected())
+            try:
+                for actor in self.actors.values():
+                    if isinstance(actor, Policy) and actor.served:
+                        await connections.enter_async_context(actor.served.server.connected())
+            except ConfigError as error:
+                _fail(error)
             return await self._all(play, prompts)
 
     async def _all(self, play: Play, prompts: Sequence[Prompt]) -> list[Episode]:
@@ -234,7 +236,7 @@ class RollOut:
         casts = [Cast(place, prompt, waiting, self) for place, prompt in enumerate(prompts)]
         tasks = [asyncio.ensure_future(play(cast.prompt, cast)) for cast in casts]
         moved = beaten = time.monotonic()
-        ended = answered = 0
+        ended = 0
         try:
             while not all(task.done() for task in tasks):
                 await _all_wait(waiting)
@@ -255,8 +257,7 @@ class RollOut:
                 scorings = [one for one in waiting if isinstance(one, Scoring)]
                 waiting.clear()
                 if utterances:
-                    self._answer(utterances, answered)
-                    answered += 1
+                    self._answer(utterances)
                 if scorings:
                     self._score(scorings)
             _raise_of(tasks)
@@ -285,7 +286,7 @@ class RollOut:
                 assert self.reward is not None
                 self.reward.score(told)
 
-    def _answer(self, utterances: list[Utterance], number: int) -> None:
+    def _answer(self, utterances: list[Utterance]) -> None:
         """Have agents say what they are asked in a batch; those of an episode hear in its order."""
         ordered = sorted(utterances, key=lambda one: one.asked.episode)
         batch: dict[str, list[Asked]] = defaultdict(list)
@@ -306,8 +307,6 @@ class RollOut:
                     )
                 )
                 continue
-            if one.known is None:
-                turn.asked_in = number
             one.turn.set_result(turn)
 
     def _speak(self, batch: dict[str, list[Asked]]) -> dict[str, Sequence[Turn | None]]:

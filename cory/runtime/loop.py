@@ -190,15 +190,14 @@ class Loop:
         iteration: after which it is; BEFORE_ANY: of the agents before any training
         where: the evaluation, in the message of Stopped
         """
-        config, done = self.config, iteration + 1
-        final = done >= config.algorithm.iterations
-        nothing_done = iteration == BEFORE_ANY or config.algorithm.iterations == 0
-        self.reward.at(config.algorithm.iterations if final else done)
-        request = EvalRequest(config.evaluation, config.seed, iteration, final)
+        config, iterations = self.config, self.config.algorithm.iterations
+        done, final = min(iteration + 1, iterations), iteration + 1 >= iterations
+        self.reward.at(done)
+        request = EvalRequest(config.evaluation, config.seed, iteration, final, trained=done)
 
-        def before_each(done: int, rows: int) -> None:
-            leave_if_asked(f"{'left' if nothing_done else 'saved'} within {where}")
-            self.bar.set_postfix_str(f"evaluation: {done} of {rows} responses", refresh=False)
+        def before_each(answered: int, rows: int) -> None:
+            leave_if_asked(f"{'saved' if request.done else 'left'} within {where}")
+            self.bar.set_postfix_str(f"evaluation: {answered} of {rows} responses", refresh=False)
             self.bar.update(0)
 
         metrics = self.algorithm.evaluate(request, before_each)

@@ -142,7 +142,11 @@ def check_context(config: Config, bundle: ModelBundle) -> None:
     """Refuse prompts that a model cannot read; an observer's may turn out longer."""
     task = config.task
     response, context = config.longest_response(bundle.group), bundle.context_length
-    own = 0 if isinstance(task, GameConfig) else bundle.texts.own_tokens
+    texts = [bundle.texts]  # and those of members that are shown prompts in their own way
+    for name, member in config.members.items():
+        if config.group_of(name) == bundle.group:
+            texts.append(bundle.texts_of(member.model, config.key_of(name)))
+    own = 0 if isinstance(task, GameConfig) else max(one.own_tokens for one in texts)
     around = f", {own} of them around every prompt" if own else ""
     require(
         task.max_prompt_tokens + response + own <= context,
@@ -235,7 +239,7 @@ def serve(config: Config, bundle: ModelBundle) -> Served:
     context, device = bundle.context_length, hardware.device
     served = bundle.config.replace(adapter=widest)
     server = Server(hardware.server, served, context, agents, log, device, stopping)
-    folder = run_dir / f"server-{model}"
+    folder = run_dir.absolute() / f"server-{model}"  # a server works in another folder
     # the same folder in shared memory for the same run: one that was killed leaves nothing behind
     here = hardware.server.address is None and SHARED_MEMORY.is_dir()
     if here and shutil.disk_usage(SHARED_MEMORY).free > SHARED_ROOM:

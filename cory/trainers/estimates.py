@@ -240,7 +240,7 @@ def copied_metrics(episodes: Sequence[Episode]) -> Metrics:
     shares: dict[str, list[float]] = defaultdict(list)
     for turns in (episode.turns for episode in episodes):
         for place, turn in enumerate(turns):
-            others = [o for o in turns[:place] if (o.agent, o.role) != (turn.agent, turn.role)]
+            others = [other for other in turns[:place] if other.speaker != turn.speaker]
             texts = [one.response.strip() for one in others]
             shown = [text.split() for text in texts if text and text in turn.context]
             for n in (1, 2) if shown else ():

@@ -179,7 +179,7 @@ class PPOTrainer(Resumable):
         ]
         again = replace(roll_out, replays=[replay for *_, replay in found])
         replayed = self._played(again, [prompt for _, prompt, _ in found])
-        self.logged |= reward.metrics()
+        self.logged = reward.metrics() | self.logged  # of redraws those of the first roll-out stay
         self.judge.score(replayed)
         reward.metrics()  # those that are logged are about the episodes
         for (turn, *_), other in zip(found, replayed, strict=True):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from cory.episode import Context, Episode, Metrics, TokenRow
 from cory.evaluation.evaluate import Evaluator
 from cory.functional.losses import weighted_nll
 from cory.models.policy import Policy
+from cory.models.tokenization import Texts
 from cory.trainers.components import Components
 from cory.trainers.sanity_checks import checked_update
 from cory.trainers.steps import (
@@ -36,6 +38,13 @@ class Example(TokenRow):
     response_ids: list[int]  # empty: nothing is learnt from it
     label: float  # for the loss: right or wrong, or a weight
     asked: Context = ""  # the context before it was rendered
+    lead: int = 0  # tokens at the end of the context that are of the response, and not learnt
+
+    def pair(self, texts: Texts) -> dict[str, Any]:
+        """As `Texts.pair`, with the whole response."""
+        ends = len(self.context_ids) - self.lead
+        before, lead = self.context_ids[:ends], self.context_ids[ends:]
+        return texts.pair(self.asked, before, [*lead, *self.response_ids])
 
 
 @dataclass
@@ -102,10 +111,8 @@ class SupervisedTrainer(Resumable):
         metrics = dict(collected.metrics)
         if self.components.config.export_examples:
             for name, policy in self.agents.items():
-                rows = (
-                    policy.texts.pair(e.asked, e.context_ids, e.response_ids) | {"label": e.label}
-                    for e in collected.examples[name]
-                )
+                own = collected.examples[name]
+                rows = (each.pair(policy.texts) | {"label": each.label} for each in own)
                 export_examples(Path(self.components.config.run_dir), iteration, name, rows)
         clock.lap("rollout_s")
         for name, policy in self.agents.items():

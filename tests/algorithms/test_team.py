@@ -147,6 +147,13 @@ def test_a_play_that_breaks_a_rule_is_refused_with_its_line(team, what: str, rul
     assert rule in said and "\n" not in said
 
 
+@pytest.mark.parametrize("name", ["transformer", "lora_A", "values"])
+def test_an_adapter_has_a_name_that_no_layer_has(team: ConfigOf, name: str) -> None:
+    config = team(returning("0.0"), f"algorithm.agents=[{name},two]", "model.sharing=adapters")
+    said = f"an agent with an adapter cannot be called {name}, as a part of the model is"
+    assert refusal(lambda: build(config)) == said
+
+
 def test_as_many_utterances_as_allowed_and_no_more(team: ConfigOf) -> None:
     three = "[await team.one.say('a') for _ in range(3)]"
     text = f"async def play(prompt, team):\n    {three}\n    return 1\n"

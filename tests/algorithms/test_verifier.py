@@ -69,6 +69,14 @@ def test_each_question_gives_as_many_right_as_wrong_answers(questions, balance: 
         assert labels.count(1.0) == labels.count(0.0) > 0
     else:  # 2 * keep_per_label of each of the four questions, right or wrong
         assert len(labels) == 16 and labels.count(1.0) != labels.count(0.0)
+    # exported examples have the whole answer, whose first token is not learnt
+    for example in examples:
+        said = example.pair(collector.policy.texts)
+        whole = collector.policy.bundle.tokenizer.decode(
+            [*example.context_ids, *example.response_ids], skip_special_tokens=True
+        )
+        assert example.lead in (0, 1) and said["prompt"] + said["completion"] == whole
+    assert any(example.lead for example in examples)
     assert 1.3 <= collected.metrics["verifier/temperature"] <= 1.5
 
 

@@ -10,10 +10,13 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from cory.config import ConfigError, SamplingConfig
 from cory.episode import Prompt
+from cory.models import agreement
+from cory.models.generation import warp
 from cory.models.policy import PPOPolicy
 from cory.models.server import Server, ServerGone
 from cory.rollout.scheduler import Cast, RollOut, single_turn
@@ -181,6 +184,39 @@ def test_another_kind_of_server_is_refused(trainer: PPOTrainer, server: VLLMServ
         roll_out(trainer, "agent_0")
 
 
+def test_a_token_that_rounding_cuts_off_is_no_disagreement(
+    trainer: PPOTrainer, monkeypatch
+) -> None:
+    """Of 20 and more one has no probability here; of 10 it is too many."""
+    sampling = SAMPLING.replace(temperature=1.0)
+    agent, turns = trainer.agents["agent_0"], roll_out(trainer, "agent_0", sampling)
+    tokens = sum(len(turn.response_ids) for turn in turns)
+    assert tokens > 20
+
+    def cut(logits: Tensor, seen: Any, how: SamplingConfig) -> Tensor:
+        found = warp(logits, seen, how)
+        found[0, turns[0].response_ids[0]] = -torch.inf
+        return found
+
+    monkeypatch.setattr(agreement, "warp", cut)
+    assert agreement.server_gap(agent, turns, sampling) < 1e-3
+    assert agreement.server_gap(agent, turns[:1], sampling) == torch.inf
+
+
+def test_turns_of_the_reference_are_not_compared_with_the_policys(trainer: PPOTrainer) -> None:
+    """Both may have one name, as where a partner is untrained."""
+    agent = trainer.agents["agent_0"]
+    actors = {"agent_0": agent, "other": agent.reference("agent_0")}
+
+    async def both(prompt: Prompt, cast: Cast) -> None:
+        await cast["other"].say(prompt.opening, "other")
+        await cast["agent_0"].say(prompt.opening, "role")
+
+    episodes = RollOut(actors, LIMIT, SAMPLING, (0,))(both, PROMPTS)
+    assert [turn.agent for turn in episodes[0].turns] == ["agent_0"] * 2
+    assert [turn.served_as for turn in episodes[0].turns] == ["", "agent_0"]
+
+
 def test_a_stale_cache_is_refused(trainer: PPOTrainer, server: VLLMServer) -> None:
     server.faults = Faults(stale=True)
     roll_out(trainer, "agent_0")
@@ -315,6 +351,24 @@ def test_the_command_of_a_server_on_a_cpu(config_of: ConfigOf, tiny_model: str) 
         "--seed=3": None,
     }
     assert server.environment()["VLLM_CPU_KVCACHE_SPACE"] == "3"
+
+
+def test_a_server_is_none_of_the_processes_of_the_run(config_of: ConfigOf, monkeypatch) -> None:
+    """With the first of these vLLM's own process would wait for a store that nobody opens."""
+    names = [
+        *(
+            "TORCHELASTIC_USE_AGENT_STORE",
+            "TORCHELASTIC_RUN_ID",
+            "RANK",
+            "LOCAL_RANK",
+            "GROUP_RANK",
+        ),
+        *("ROLE_NAME", "ROLE_WORLD_SIZE", "LOCAL_WORLD_SIZE", "WORLD_SIZE", "MASTER_ADDR"),
+    ]
+    for name in (*names, "MY_RANK"):
+        monkeypatch.setenv(name, "1")
+    server, _ = command_of(config_of, "hardware.server.python=/opt/python")
+    assert {*names, "MY_RANK"} & {*server.environment()} == {"MY_RANK"}
 
 
 def test_the_command_of_a_server_on_gpus(config_of: ConfigOf) -> None:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from cory.report.compare import compared, comparison_text, main, remarks, what_rose
-from cory.report.plots import curves_of, draw_run, main_metrics
+from cory.report.plots import curve, curves_of, draw_run, main_metrics, panels
 from cory.report.runs import group_runs, settings_of
 from tests.support.recorded_runs import record_run
 
@@ -224,3 +224,12 @@ def test_a_run_draws_what_it_learns_from_and_what_it_is_judged_by(tmp_path: Path
     frame = pd.DataFrame({name: [1.0] for name in every})
     assert main_metrics([frame]) == [KL, "objective/score/agent_0", "eval/score/agent_0"]
     assert main_metrics([frame[["role/a"]]]) == []
+
+
+def test_a_running_mean_is_over_iterations() -> None:
+    """Evaluations of every fifth: ten of these are two values."""
+    _, (axes, *_) = panels(1)
+    values = pd.Series([float(n**2) for n in range(21)], index=[5 * n for n in range(21)])
+    line = curve(axes, [values], 0, smooth=10)
+    assert line.get_ydata()[-1] == (19**2 + 20**2) / 2
+    assert curve(axes, [values], 0, smooth=5).get_ydata()[-1] == 400

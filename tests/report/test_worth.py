@@ -108,6 +108,8 @@ def test_no_answer_at_unequal_cost(tmp_path: Path, cost: dict[str, float], share
          ("eval/score/observer_10", ALONE)),
         ({"name": "maporl", "agents": 3}, ["eval/vote/turn_2", "eval/vote/turn_10", ALONE],
          [ALONE, "eval/pass_at_1/agent_0"], ("eval/vote/turn_10", "eval/pass_at_1/agent_0")),
+        ({"name": "maporl", "agents": 3}, ["eval/vote/turn_3"],
+         ["eval/pass_at_1/turn_3", "eval/vote/turn_1"], ("eval/vote/turn_3", "eval/vote/turn_1")),
         ({"name": "team", "agents": ["a", "b"]}, ["eval/score/a", "eval/score/team"],
          ["eval/score/team"], ("eval/score/team", "eval/score/team")),
     ],

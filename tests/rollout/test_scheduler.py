@@ -141,3 +141,13 @@ def test_random_numbers_are_those_of_episode_role_and_turn() -> None:
     assert parts == whole
     changed = numbers_of(three, NUMBERS, loud="a")
     assert len(changed) == 12 and all(whole[key] == number for key, number in changed.items())
+
+
+def test_a_turn_says_how_much_had_been_said_when_it_was_asked() -> None:
+    async def play(prompt: Prompt, cast: Cast) -> None:
+        await asyncio.gather(*(cast[name].say(prompt.text, name) for name in "ab"))
+        await cast["c"].say(prompt.text, "c", aside=True)
+        await cast["a"].say(prompt.text, "again")
+
+    (episode,) = Script(said).play(play, NUMBERS[:1])
+    assert [turn.asked_in for turn in episode.turns] == [0, 0, 2]

@@ -73,7 +73,7 @@ def test_a_step_logs_them_by_agent_and_by_role(config_of: ConfigOf) -> None:
 
 def test_copied_is_what_others_said_and_was_shown() -> None:
     def turn(agent: str, response: str, context: str) -> Turn:
-        return Turn(agent, "role", 0, context, response, [0], [1])
+        return Turn(agent, f"role_{agent}", 0, context, response, [0], [1])
 
     first = turn("a", " one two ", "q")
     episodes = [
@@ -85,3 +85,10 @@ def test_copied_is_what_others_said_and_was_shown() -> None:
     ]
     found = copied_metrics(episodes)  # a has heard nobody but itself
     assert found == {"rollout/copied_1/b": (2 / 3 + 0) / 2, "rollout/copied_2/b": 1 / 2}
+    # a debater with a policy for each of its turns, and a member of a team with two roles
+    one, other = turn("turn_1", "one two", "q"), turn("turn_2", "one two", "q one two")
+    one.role = other.role = "debater_0"
+    draft, final = turn("a", "one two", "q"), turn("a", "one two", "q one two")
+    draft.member, final.member, final.role = "a", "a", "final"
+    own = [Episode(Prompt("3", "q"), [one, other]), Episode(Prompt("4", "q"), [draft, final])]
+    assert copied_metrics(own) == {}
