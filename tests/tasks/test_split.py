@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cory.config import read_sweep
 from cory.tasks.problems import HALVED, Problem
-from cory.tasks.prompts import PromptsTask
-from tests.support.composing import parsed
+from cory.tasks.prompts import PromptsTask, generated_rows
+from tests.support.composing import CONF, parsed
 
 CHANCE = {"addends_1": 0.1, "addends_2": 0.1, "rows_1": 0.1, "rows_2": 0.1, "roads_4": 0.25}
 
@@ -62,3 +63,11 @@ def test_the_task_hands_halves_to_the_play(tokenizer: Any) -> None:
         told = prompt.columns
         assert prompt.text == f"{told['question']} {told['first']}; {told['second']}"
         assert prompt.answer == told["answer"] and task.is_right(told["answer"], prompt.answer)
+
+
+def test_there_are_as_many_problems_as_the_sweep_asks_for() -> None:
+    for words in read_sweep("split/kinds", "paper", [CONF]).runs.values():
+        config = parsed(*words).task
+        for part, split in (("train", config.train_split), ("test", config.test_split)):
+            rows = generated_rows(config, part, split)
+            assert len(rows) == getattr(config, f"{part}_problems")
