@@ -65,6 +65,7 @@ def test_the_task_hands_halves_to_the_play(tokenizer: Any) -> None:
         assert prompt.answer == told["answer"] and task.is_right(told["answer"], prompt.answer)
 
 
+@pytest.mark.slow
 def test_there_are_as_many_problems_as_the_sweep_asks_for() -> None:
     for words in read_sweep("split/kinds", "paper", [CONF]).runs.values():
         config = parsed(*words).task
