@@ -27,7 +27,7 @@ def test_a_signal_asks_all_processes_of_a_command() -> None:
     signals._received.clear()  # as in a process that it starts
     assert signals.stopping_anywhere() and signals.stop_code() == 143
     with pytest.raises(signals.Stopped, match=r"^saved with 3 of 10 debates$"):
-        signals.leave_if_asked("with 3 of 10 debates")
+        signals.leave_if_asked("saved with 3 of 10 debates")
 
 
 def test_where_there_is_nothing_to_save_a_signal_ends_the_process(monkeypatch) -> None:
