@@ -23,8 +23,11 @@ from cory.tasks.formulas import BOX, WORDS, final_formula, formula_in_data, last
 NEXT_QUESTION = "Question:"
 
 CURRENCY = "[$€£¥₹]"
-# a comma before each three digits; 3,4,5 are three numbers
-NUMERAL = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|(?<![\w.])\.[0-9]+"
+# a comma before each three digits; 3,4,5 are three numbers; 1e5 has a power of ten
+NUMERAL = (
+    r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|(?<![\w.])\.[0-9]+)"
+    r"(?:[eE][+-]?[0-9]{1,3}(?!\w))?"
+)
 NUMBER = re.compile(
     # 5-3 and 5%-3% subtract; -3 and -$3 and $-3 are negative
     rf"(?P<sign>(?<![\w)\]}}%$€£¥₹-])-)?(?:(?<![0-9]){CURRENCY} ?(?P<late_sign>-)?)?"
@@ -42,9 +45,11 @@ TYPED = [
     (WORDS, r"\1"),
     (re.compile(r"(?<=[a-zA-Z])\^(?:-?[0-9]+|\{\s*-?[0-9]+\s*\})"), ""),  # cm^2
     (re.compile(r"\\(?:times|cdot)(?![a-zA-Z])"), "\u00d7"),
+    (re.compile(r"(?<=[0-9])\s*\u00d7\s*10\^(?:\{(-?[0-9]+)\}|(-?[0-9]+))"), r"e\1\2"),
     (re.compile(r"(?<=[0-9])(?=\\[dt]?frac)"), " "),
     (FRACTION, r"\1\2/\3\4"),
     (re.compile(r"\{,\}|(?<=[0-9])(?:\\,|,\\!)(?=[0-9])"), ","),
+    (re.compile("(?<=[0-9])[\u00a0\u2009\u202f](?=[0-9]{3}(?![0-9]))"), ","),  # narrow spaces
     (re.compile(r"\\!|\\(?=\$)"), ""),
 ]
 
