@@ -123,6 +123,8 @@ def one_line(error: Exception) -> str:
         there = f" ({', '.join(known)})"
         if group == "experiment":
             known, there = experiment_names(CONF), f" ({CONF / group} has them)"
+        if group in ("medium", "small"):  # scale=small does without
+            return f"scale=medium has no form of {name.replace('/', '=')}{there}"
         if not any(word.startswith(f"{group}=") for word in sys.argv):
             return f"{said}{nearest(name, known)}"  # an option of another group asks for it
         if group == "model" and ("/" in name or Path(name).exists()):
