@@ -52,7 +52,7 @@ def assert_refused(answer: tuple[int, str, str], *said: str) -> None:
         ("sweep=cory/fig3 only=gsm8k_ppo", "only=gsm8k_ppo: sweep=cory/fig3 has imdb_ppo, imdb_"),
         ("seed=null model=null", "model=null: choose an option of the group\n"),
         ("reward=xyz", "reward=xyz is not an option (classifier, "),
-        ("scale=medium model=gpt2_large", "scale=medium has no form of reward=sentiment_tiny (no_re"),
+        ("scale=medium model=gpt2_large", "scale=medium has no form of reward=sentiment_tiny (no"),
         ("model=Qwen/Qwen3-0.6B", "is not an option: type model.path=Qwen/Qwen3-0.6B\n"),
         # other programs' form
         ("--learning_rate=1e-4", "--learning_rate=1e-4: settings are typed without dashes, as lea"),

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from omegaconf import OmegaConf
 
+from cory.evaluation.responses import BEFORE, MEASURED, TEAM
 from cory.functional.statistics import ROUNDING, mean_interval, paired_interval, share_interval
 from cory.report.hints import AGENT, obstacles, of_agents
 from cory.report.runs import (
@@ -198,11 +199,17 @@ def _judged(changes: pd.DataFrame) -> pd.DataFrame:
 
 
 def episodes(lines: Sequence[dict[str, Any]]) -> str:
-    """The last training episodes of samples.jsonl: the query, and each answer with its score."""
+    """The last training episode of samples.jsonl and a held-out prompt, before and after.
+
+    Of each the query, and each answer with its score. Two of the training where there is no before.
+    """
+    pair = held_out_pair(lines)
+    last = [line for line in lines if line["kind"] == TRAINING][-1 if pair else -EPISODES :]
+    shown = [(f"iteration {line['iteration'] + 1}", line) for line in last]
     rows = []
-    for line in [line for line in lines if line["kind"] == TRAINING][-EPISODES:]:
+    for head, line in [*shown, *zip(("held out, before", "held out, after"), pair, strict=False)]:
         query = textwrap.shorten(line["prompt"], 200, placeholder=" ...")
-        rows.append(f"iteration {line['iteration'] + 1}: {query}")
+        rows.append(f"{head}: {query}")
         for turn in line["turns"]:
             silent = "(thinking alone)" if turn.get("thinking") else "(absent)"
             text = textwrap.shorten(turn["response"] or silent, 100, placeholder=" ...")
@@ -210,6 +217,22 @@ def episodes(lines: Sequence[dict[str, Any]]) -> str:
             score = "" if turn["score"] is None else f"  [{turn['score']:+.2f}]"
             rows.append(f"  {turn['agent']}{role}: {text}{score}")
     return "\n".join(rows)
+
+
+def held_out_pair(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first held-out prompt before the training and in the last evaluation, of the team first.
+
+    Empty where no prompt was answered both times.
+    """
+
+    def answered(kind: str) -> dict[tuple[Any, ...], dict[str, Any]]:
+        keys = ("who", "prompt_id", "sample")
+        return {tuple(line[key] for key in keys): line for line in lines if line["kind"] == kind}
+
+    before, after = answered(BEFORE), answered(MEASURED)
+    both = [key for key in after if key in before]
+    key = min(both, key=lambda key: key[0] != TEAM, default=None)
+    return [] if key is None else [before[key], after[key]]
 
 
 def team_line(frame: pd.DataFrame) -> str:

@@ -136,6 +136,8 @@ algorithm.param_sharing=per_turn
     -> members.agent_1={...}: algorithm=maporl has the agents turn_1, turn_2, turn_3
 algorithm.param_sharing=shared
     -> members.agent_1={...}: needs several agents that are models here; algorithm=maporl has agent_
+members.agent_1.model.chat=true ; evaluation.probes_of_team=[swapped]
+    -> evaluation.probes_of_team=[swapped]: cannot swap agents of which some chat
 members.agent_1.model.rollout_dropout=true ; hardware.gradient_checkpointing=true
     -> members.agent_1.model.rollout_dropout=true: needs hardware.gradient_checkpointing=false, got
 members.agent_1.model.adapter.rank=0 -> Input should be greater than or equal to 1
@@ -187,6 +189,8 @@ algorithm.max_tokens=9 -> of question and answer, must be above task.max_prompt_
 model.reference=init_from ; init_from=x ; algorithm.opponents.start=null
     -> model.reference=init_from: would be ignored: spag reads no
 algorithm.opponents.agent_0=start -> algorithm.opponents: must not name agent_0, the
+algorithm.opponents.last=x ; hardware.sampler=vllm
+    -> model.sharing=copies: hardware.sampler=vllm needs adapter=lora for several agents
 algorithm.games=script -> must be self_play, scripted, endpoint, none, or a file, a
 algorithm.games=endpoint ; algorithm.endpoint=null -> algorithm.endpoint=null: must be
 algorithm.games=none ; algorithm.instructions.per_iteration=0

@@ -10,7 +10,7 @@ import pytest
 
 from cory.functional.statistics import mean_interval
 from cory.report.runs import end_values, read_metrics, title
-from cory.report.summary import before_after, episodes, hints, sentence, show_summary
+from cory.report.summary import before_after, episodes, held_out_pair, hints, sentence, show_summary
 from tests.support.recorded_runs import record_run, score_line
 
 SCORE, KL, COMBINED = (f"{n}/agent_0" for n in ("eval/score", "objective/kl", "objective/combined"))
@@ -134,11 +134,27 @@ def test_the_end_of_a_run_is_printed_and_drawn(tmp_path: Path, capsys) -> None:
     line = {"kind": "training", "iteration": 11, "prompt": "say", "turns": [turn, other]}
     thinks = {**line, "turns": [{**turn, "response": "", "thinking": "hm"}]}
     assert episodes([thinks]).endswith("agent_1 (pioneer): (thinking alone)  [+0.50]")
-    assert episodes([{**line, "kind": "evaluation"}, line]).splitlines() == [
+    assert episodes([line]).splitlines() == [
         "iteration 12: say",
         "  agent_1 (pioneer): one  [+0.50]",
         "  agent_0 (observer): (absent)",
     ]
+    # a held-out prompt before and after, of the team if it is there; of the last evaluation
+    asked = [
+        {**line, "iteration": at, "kind": kind, "who": who, "prompt_id": name, "sample": 0}
+        | {"prompt": f"{name}?", "turns": [{**turn, "response": f"{kind} {at}"}]}
+        for at, kind in ((-1, "before"), (5, "evaluation"), (11, "evaluation"))
+        for who in ("agent_1", "team")
+        for name in ("a", "b")
+    ]
+    assert episodes([*asked, line]).splitlines()[3:] == [
+        "held out, before: a?",
+        "  agent_1 (pioneer): before -1  [+0.50]",
+        "held out, after: a?",
+        "  agent_1 (pioneer): evaluation 11  [+0.50]",
+    ]
+    assert held_out_pair([*asked[:2], *asked[-4:]])[1]["who"] == "agent_1"
+    assert held_out_pair(asked)[1]["who"] == "team" and not held_out_pair(asked[4:])
     show_summary(run_dir)
     out = capsys.readouterr().out
     row = next(line for line in out.splitlines() if line.startswith(title(SCORE)))
