@@ -67,7 +67,7 @@ def test_the_task_hands_halves_to_the_play(tokenizer: Any) -> None:
 
 @pytest.mark.slow
 def test_there_are_as_many_problems_as_the_sweep_asks_for() -> None:
-    for words in read_sweep("split/kinds", "paper", [CONF]).runs.values():
+    for words in read_sweep("split/learns", "paper", [CONF]).runs.values():
         config = parsed(*words).task
         for part, split in (("train", config.train_split), ("test", config.test_split)):
             rows = generated_rows(config, part, split)
