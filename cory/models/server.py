@@ -43,18 +43,16 @@ VARIABLES = {
     "VLLM_CPU_NUM_OF_RESERVED_CPU": "0",
     "VLLM_NO_USAGE_STATS": "1",
 }
+# what torch's launcher tells the processes of a run
+OF_PROCESSES = re.compile(
+    r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE|NAME)$|MASTER_|TORCHELASTIC_|TORCH_NCCL_"
+)
 # Linux ends a server with the thread that has started it: this one lives as long as the process
 STARTER = ThreadPoolExecutor(1)
 
 
 class Failed(Exception):
     """A request that may succeed when it is sent again."""
-
-
-# what torch's launcher tells the processes of a run
-OF_PROCESSES = re.compile(
-    r"(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE|NAME)$|MASTER_|TORCHELASTIC_|TORCH_NCCL_"
-)
 
 
 class ServerGone(ConfigError):
