@@ -15,7 +15,7 @@ import transformers
 from cory.report.compare import play_across
 from cory.report.cross_play import cross_play, summary, summary_text
 from tests.support.building import build, leave_run, measure
-from tests.support.composing import ConfigOf
+from tests.support.composing import ConfigOf, parsed
 from tests.support.refusals import refusal
 
 PLAY = """
@@ -56,6 +56,19 @@ def test_a_cell_is_the_evaluation_of_a_mixed_team(team: ConfigOf, tmp_path: Path
     assert (tmp_path / "scores.png").stat().st_size > 5_000
     said = refusal(lambda: cross_play(run_dirs[:1]))
     assert said == "cross-play needs runs that differ in their seed alone, got imdb_team"
+
+
+def test_a_reward_that_follows_the_run_is_as_at_its_end(team: ConfigOf, tmp_path: Path) -> None:
+    (tmp_path / "r.py").write_text(
+        "def score(completions, trainer_state, **columns):\n"
+        "    return [float(trainer_state.global_step)] * len(completions)\n"
+    )
+    reward = parsed("reward=python", f"reward.function={tmp_path}/r.py:score").reward
+    run_dirs = [tmp_path / "a", tmp_path / "b"]
+    for seed, run_dir in enumerate(run_dirs):
+        config = team(PLAY.partition("    return")[0], LAST, f"seed={seed}", f"run_dir={run_dir}")
+        leave_run(build(config).agents, config.replace(reward=reward), run_dir)
+    assert cross_play(run_dirs).to_numpy().tolist() == [[4.0, 4.0], [4.0, 4.0]]
 
 
 def test_self_play_and_cross_play_by_hand() -> None:
