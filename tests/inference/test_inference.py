@@ -85,20 +85,21 @@ def test_they_say_what_the_run_said_to_the_same_questions(
 
 @pytest.mark.slow
 def test_longer_answers_leave_prompts_less_room(team: ConfigOf, tmp_path: Path) -> None:
-    """A play hears that its prompt is too long for the limit that was asked for."""
+    """A play hears that its prompt is too long for the limit that was asked for, members alike."""
     play = """
 from cory.rollout.scheduler import TooLong
 async def play(prompt, team):
-    try:
-        await team.one.say(" good" * 40)
-    except TooLong:
-        await team.one.say("a")
+    for agent in team:
+        try:
+            await agent.say(" good" * 40)
+        except TooLong:
+            await agent.say("a")
 """
-    run_of(team(play, f"run_dir={tmp_path}"), tmp_path)
+    run_of(team(play, "members.one.sampling.top_k=9", f"run_dir={tmp_path}"), tmp_path)
     finished = load_team(tmp_path, "cpu")
     for limit, shown in ((None, " good" * 40), (30, "a")):
-        (turn,) = finished.ask("the movie", max_tokens=limit)
-        assert turn.context == shown
+        said = finished.ask("the movie", max_tokens=limit)
+        assert [turn.context for turn in said] == [shown, shown]
 
 
 @pytest.mark.slow
