@@ -15,6 +15,7 @@ from cory.episode import Asked, turns_of
 from cory.inference import load_team
 from cory.memory import parts_of
 from cory.rollout.scheduler import RollOut
+from cory.runtime.worker import build_components
 from cory.trainers.ppo import PPOTrainer
 from tests.support.building import LetterShare, build, built, leave_run, measure, updates_of
 from tests.support.chat_models import save_chat_model
@@ -168,6 +169,9 @@ def test_agents_of_one_model_may_have_systems_of_their_own(config_of, chats) -> 
     for said in (turn for episode in trainer.episodes for turn in episode.turns):
         first = said.agent == "agent_0"
         assert ("Be kind." in said.context, "Be brief." in said.context) == (first, not first)
+    long = f"members.agent_1.model.system='{'Be brief. ' * 300}'"
+    config = config_of(*CORY, *chats[:2], own[0], long)
+    assert "exceed the context of model=" in refusal(lambda: build_components(config))
 
 
 @pytest.mark.slow
